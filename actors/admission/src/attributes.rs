@@ -1,0 +1,82 @@
+//! What a stage sees of a request.
+
+use std::fmt::Display;
+
+use oarlock_meta::Status;
+use oarlock_schema::{Obj, Resource};
+use oarlock_storage::Append;
+
+use crate::turns::Turn;
+
+/// What a request does to an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Makes it.
+    Create,
+    /// Changes it.
+    Update,
+    /// Deletes it.
+    Delete,
+    /// Connects to it (exec, proxy, …).
+    Connect,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// User name.
+    pub name: &'a str,
+    /// Groups.
+    pub groups: &'a [String],
+}
+
+/// One request as stages see it.
+#[derive(Debug)]
+pub struct Attributes<'a> {
+    /// What is done.
+    pub operation: Operation,
+    /// To which resource.
+    pub resource: &'static Resource,
+    /// Through which subresource; empty for the object itself.
+    pub subresource: &'a str,
+    /// In which namespace; empty for cluster scope.
+    pub namespace: &'a str,
+    /// To which object; empty when a new one has only `generateName`.
+    pub name: &'a str,
+    /// By whom.
+    pub user: Subject<'a>,
+    /// Nothing will be kept.
+    pub dry_run: bool,
+    /// The new object; `None` for deletions. Mutating stages change it.
+    pub object: Option<&'a mut Obj>,
+    /// The stored object, for updates and deletions.
+    pub old: Option<&'a Obj>,
+    /// Writes that must be committed together with the object, or not at all (quota usage).
+    pub together: Vec<Append>,
+    /// What the request keeps until its write has ended; the caller only lets it live that long.
+    pub held: Vec<Turn>,
+}
+
+impl Attributes<'_> {
+    /// Whether the request is about the main endpoint of this group and plural.
+    #[must_use]
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.subresource.is_empty() && self.resource.group == group && self.resource.plural == plural
+    }
+
+    /// 403 about the object of this request (upstream `admission.NewForbidden`).
+    #[must_use]
+    pub fn forbidden(&self, why: impl Display) -> Status {
+        Status::forbidden(&self.resource.group_resource(), self.called(), why)
+    }
+
+    /// How refusals call the object: by its name, or the prefix of a name that is yet to be drawn.
+    fn called(&self) -> &str {
+        if !self.name.is_empty() {
+            return self.name;
+        }
+        let meta = self.object.as_deref().map(Obj::meta);
+        let names = meta.map(|meta| [meta.name(), meta.generate_name()]);
+        names.into_iter().flatten().find(|name| !name.is_empty()).unwrap_or("Unknown")
+    }
+}

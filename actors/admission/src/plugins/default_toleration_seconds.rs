@@ -1,0 +1,72 @@
+//! DefaultTolerationSeconds: pods stay five minutes on a node that is not ready or unreachable, unless they say otherwise.
+
+use async_trait::async_trait;
+use oarlock_meta::Status;
+use oarlock_registry::Reader;
+use oarlock_schema::views::core_v1::{Pod, PodMut, TolerationMut};
+use oarlock_schema::{Struct, Value};
+
+use super::node;
+use crate::attributes::{Attributes, Operation};
+use crate::stage::AdmissionStage;
+
+const KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+const SECONDS: i64 = 300;
+
+/// The stage.
+#[derive(Debug)]
+pub struct DefaultTolerationSeconds {
+    /// The tolerations, by key; built once.
+    defaults: Vec<(&'static str, Struct)>,
+}
+
+/// Makes the stage.
+#[must_use]
+pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
+    let defaults = KEYS.into_iter().filter_map(|key| Some((key, toleration(key)?))).collect();
+    Box::new(DefaultTolerationSeconds { defaults })
+}
+
+#[async_trait]
+impl AdmissionStage for DefaultTolerationSeconds {
+    fn name(&self) -> &'static str {
+        "DefaultTolerationSeconds"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        matches!(operation, Operation::Create | Operation::Update)
+    }
+
+    async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        if !attributes.is("", "pods") {
+            return Ok(());
+        }
+        let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
+        // Decided by what the client said: of two missing keys the first one added does not stand for the second.
+        let Some(pod) = object.view::<Pod<'_>>() else { return Ok(()) };
+        let missing: Vec<Value> = self
+            .defaults
+            .iter()
+            .filter(|(key, _)| !tolerates(pod, key))
+            .map(|(_, toleration)| Value::Struct(toleration.clone()))
+            .collect();
+        if !missing.is_empty() {
+            PodMut::new(object).spec_mut().tolerations_mut().extend(missing);
+        }
+        Ok(())
+    }
+}
+
+fn toleration(key: &str) -> Option<Struct> {
+    let mut toleration = node("core/v1.Toleration")?;
+    let mut view = TolerationMut::new(&mut toleration);
+    view.set_key(key).set_operator("Exists").set_effect("NoExecute").set_toleration_seconds(SECONDS);
+    Some(toleration)
+}
+
+fn tolerates(pod: Pod<'_>, key: &str) -> bool {
+    pod.spec()
+        .tolerations()
+        .iter()
+        .any(|t| (t.key() == key || t.key().is_empty()) && (t.effect() == "NoExecute" || t.effect().is_empty()))
+}

@@ -1,0 +1,240 @@
+//! NodeRestriction: a kubelet writes only what is its own: its Node, its Lease, its pods' status, its pods' tokens.
+
+mod labels;
+mod mirror;
+mod token;
+
+use async_trait::async_trait;
+use oarlock_meta::{GroupResource, Status};
+use oarlock_registry::Reader;
+use oarlock_schema::Obj;
+use oarlock_schema::views::core_v1::Pod;
+
+use super::row;
+use crate::attributes::{Attributes, Operation};
+use crate::stage::AdmissionStage;
+
+/// The stage.
+#[derive(Debug)]
+pub struct NodeRestriction {
+    reader: Reader,
+}
+
+/// Makes the stage.
+#[must_use]
+pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
+    Box::new(NodeRestriction { reader: reader.clone() })
+}
+
+/// Why a request is refused.
+#[derive(Debug)]
+enum Refusal {
+    /// 403 with this text.
+    Forbidden(String),
+    /// Something the decision needs is not there.
+    Status(Box<Status>),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Forbidden(why)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Self {
+        Self::Forbidden(why.to_owned())
+    }
+}
+
+type Verdict = Result<(), Refusal>;
+
+#[async_trait]
+impl AdmissionStage for NodeRestriction {
+    fn name(&self) -> &'static str {
+        "NodeRestriction"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        operation != Operation::Connect
+    }
+
+    /// Upstream decides before validation too, so that a kubelet learns nothing of what is wrong with other nodes' objects.
+    async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let user = attributes.user;
+        let Some(node) =
+            user.name.strip_prefix("system:node:").filter(|_| user.groups.iter().any(|g| g == "system:nodes"))
+        else {
+            return Ok(());
+        };
+        if node.is_empty() {
+            return Err(attributes.forbidden(format!("could not determine node from user \"{}\"", user.name)));
+        }
+        self.decide(attributes, node).map_err(|refusal| match refusal {
+            Refusal::Forbidden(why) => attributes.forbidden(why),
+            Refusal::Status(status) => *status,
+        })
+    }
+}
+
+impl NodeRestriction {
+    fn decide(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
+        match (attributes.resource.group, attributes.resource.plural, attributes.subresource) {
+            ("", "pods", "") => self.pod(attributes, node),
+            ("", "pods", "status") => pod_status(attributes, node),
+            ("", "pods", "eviction") => self.eviction(attributes, node),
+            ("", "pods", other) => {
+                Err(format!("unexpected pod subresource \"{other}\", only 'status' and 'eviction' are allowed").into())
+            }
+            ("", "nodes", _) => own_node(attributes, node),
+            ("", "persistentvolumeclaims", "status") => Ok(()),
+            ("", "persistentvolumeclaims", _) => Err("may only update PVC status".into()),
+            ("", "serviceaccounts", "token") if attributes.operation == Operation::Create => {
+                self.token(attributes, node)
+            }
+            ("coordination.k8s.io", "leases", _) => lease(attributes, node),
+            ("storage.k8s.io", "csinodes", _) => named(attributes, node, "CSINode"),
+            ("resource.k8s.io", "resourceslices", _) => slice(attributes, node),
+            _ => Ok(()),
+        }
+    }
+
+    fn pod(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
+        match attributes.operation {
+            Operation::Create => {
+                let Some((obj, pod)) = attributes.object.as_deref().and_then(|o| Some((o, o.view::<Pod<'_>>()?)))
+                else {
+                    return Ok(());
+                };
+                mirror::check(obj, pod, node)?;
+                let own = row("", "v1", "nodes").and_then(|nodes| self.reader.entry(nodes, "", node));
+                let Some(own) = own else { return Err(missing("node", node)) };
+                Ok(mirror::owned_by(obj, node, &own.uid)?)
+            }
+            Operation::Delete if !runs_on(attributes.old, node) => {
+                Err(format!("node \"{node}\" can only delete pods with spec.nodeName set to itself").into())
+            }
+            Operation::Delete => Ok(()),
+            Operation::Update => Err(unexpected("UPDATE", node)),
+            Operation::Connect => Err(unexpected("CONNECT", node)),
+        }
+    }
+
+    fn eviction(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
+        let pod = self.stored_pod(attributes.namespace, attributes.name)?;
+        if runs_on(Some(&pod), node) {
+            return Ok(());
+        }
+        Err(format!("node {node} can only evict pods with spec.nodeName set to itself").into())
+    }
+
+    /// Tokens are for the accounts of pods that run here; the Node authorizer has checked the account, this checks the binding.
+    fn token(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
+        let Some(request) = attributes.object.as_deref() else { return Ok(()) };
+        let bound = token::bound_to(request)?;
+        let pod = self.stored_pod(attributes.namespace, bound.name)?;
+        if pod.meta().uid() != bound.uid {
+            let why = "does not match the UID in record. The object might have been deleted and then recreated";
+            return Err(format!("the UID in the bound object reference ({}) {why}", bound.uid).into());
+        }
+        if !runs_on(Some(&pod), node) {
+            return Err("node requested token bound to a pod scheduled on a different node".into());
+        }
+        Ok(token::audience(&self.reader, request, &pod, node)?)
+    }
+
+    fn stored_pod(&self, namespace: &str, name: &str) -> Result<Obj, Refusal> {
+        row("", "v1", "pods")
+            .and_then(|pods| self.reader.get(pods, namespace, name))
+            .ok_or_else(|| missing("pod", name))
+    }
+}
+
+/// 404 about something that the decision needs; upstream's listers name the resource in the singular.
+fn missing(resource: &str, name: &str) -> Refusal {
+    Refusal::Status(Box::new(Status::not_found(&GroupResource::new("", resource), name)))
+}
+
+fn unexpected(operation: &str, node: &str) -> Refusal {
+    format!("unexpected operation \"{operation}\", node \"{node}\" can only create and delete mirror pods").into()
+}
+
+fn runs_on(pod: Option<&Obj>, node: &str) -> bool {
+    pod.and_then(|o| o.view::<Pod<'_>>()).is_some_and(|pod| pod.spec().node_name() == node)
+}
+
+fn pod_status(attributes: &Attributes<'_>, node: &str) -> Verdict {
+    if !runs_on(attributes.old, node) {
+        return Err(
+            format!("node \"{node}\" can only update pod status for pods with spec.nodeName set to itself").into()
+        );
+    }
+    let (Some(new), Some(old)) = (attributes.object.as_deref(), attributes.old) else { return Ok(()) };
+    if new.at(&["metadata", "labels"]) != old.at(&["metadata", "labels"]) {
+        return Err(format!("node \"{node}\" cannot update labels through pod status").into());
+    }
+    if new.at(&["status", "resourceClaimStatuses"]) != old.at(&["status", "resourceClaimStatuses"]) {
+        return Err(format!("node \"{node}\" cannot update resource claim statues").into());
+    }
+    Ok(())
+}
+
+fn own_node(attributes: &Attributes<'_>, node: &str) -> Verdict {
+    let (new, old) = (attributes.object.as_deref(), attributes.old);
+    if attributes.operation == Operation::Create {
+        let refused = new.map_or_else(Vec::new, |new| labels::refused(new, None));
+        if !refused.is_empty() {
+            return Err(format!("is not allowed to set the following labels: {}", refused.join(", ")).into());
+        }
+    }
+    let name = name(attributes);
+    if name != node {
+        return Err(format!("node \"{node}\" is not allowed to modify node \"{name}\"").into());
+    }
+    let (Operation::Update, Some(new), Some(old)) = (attributes.operation, new, old) else { return Ok(()) };
+    let differs = |path: &[&str]| {
+        let items = |obj: &'_ Obj| obj.at(path).map_or(&[][..], oarlock_schema::Value::items).to_vec();
+        items(new) != items(old)
+    };
+    if differs(&["spec", "taints"]) {
+        return Err(format!("node \"{node}\" is not allowed to modify taints").into());
+    }
+    let refused = labels::refused(new, Some(old));
+    if !refused.is_empty() {
+        return Err(format!("is not allowed to modify labels: {}", refused.join(", ")).into());
+    }
+    if differs(&["metadata", "ownerReferences"]) {
+        return Err(format!("node \"{node}\" is not allowed to modify ownerReferences").into());
+    }
+    Ok(())
+}
+
+fn lease(attributes: &Attributes<'_>, node: &str) -> Verdict {
+    if attributes.namespace != "kube-node-lease" {
+        return Err("can only access leases in the \"kube-node-lease\" system namespace".into());
+    }
+    named(attributes, node, "node lease")
+}
+
+fn slice(attributes: &Attributes<'_>, node: &str) -> Verdict {
+    let (slice, verb) = match attributes.operation {
+        Operation::Create => (attributes.object.as_deref(), "create"),
+        Operation::Delete => (attributes.old, "delete"),
+        _ => (attributes.object.as_deref(), "update"),
+    };
+    if slice.and_then(|s| s.at(&["spec", "nodeName"])).and_then(oarlock_schema::Value::as_str) == Some(node) {
+        return Ok(());
+    }
+    Err(format!("can only {verb} ResourceSlice with the same NodeName as the requesting node").into())
+}
+
+fn named(attributes: &Attributes<'_>, node: &str, what: &str) -> Verdict {
+    if name(attributes) == node {
+        return Ok(());
+    }
+    Err(format!("can only access {what} with the same name as the requesting node").into())
+}
+
+fn name<'a>(attributes: &'a Attributes<'_>) -> &'a str {
+    if attributes.name.is_empty() { attributes.object.as_deref().map_or("", |o| o.name()) } else { attributes.name }
+}

@@ -1,0 +1,101 @@
+//! What pods use: themselves and, until they have ended, their number and their resources.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use compact_str::format_compact;
+use oarlock_meta::Time;
+use oarlock_runtime::clock;
+use oarlock_schema::Obj;
+use oarlock_schema::views::core_v1::{Container, Pod};
+
+use super::usage::whole;
+use crate::amounts::Amounts;
+use crate::pod_amounts::{self, Basis, Side};
+
+/// Resources that every container must name under a quota of them: an old rule that nobody may rely on for new ones.
+const MUST: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+
+/// Whether pods are counted under this name.
+pub(super) fn counts(name: &str) -> bool {
+    let known = ["pods", "count/pods", "cpu", "memory", "ephemeral-storage"].contains(&name)
+        || name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).is_some_and(native);
+    known
+        || is_huge_page(name)
+        || name.strip_prefix("requests.").is_some_and(|rest| is_huge_page(rest) || is_extended(rest))
+}
+
+fn native(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+}
+
+fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+/// Names with a domain that is not Kubernetes' own (upstream `helper.IsExtendedResourceName`).
+fn is_extended(name: &str) -> bool {
+    name.split_once('/').is_some_and(|(domain, _)| !domain.contains("kubernetes.io")) && !name.starts_with("requests.")
+}
+
+/// Under a quota of processor or memory every container says how much it needs, unless the pod says it as a whole.
+pub(super) fn must_specify(counted: &[&str], object: &Obj) -> Result<(), String> {
+    let Some(pod) = object.view::<Pod<'_>>() else { return Ok(()) };
+    if pod_amounts::has_pod_level(pod) {
+        return Ok(());
+    }
+    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let spec = pod.spec();
+    for container in spec.containers().iter().chain(spec.init_containers().iter()) {
+        for name in counted.iter().filter(|name| MUST.contains(name) && !says(container, name)) {
+            missing.entry(name).or_default().insert(container.name());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(",");
+    let texts: Vec<String> = missing.into_iter().map(|(name, names)| format!("{name} for: {}", list(names))).collect();
+    Err(format!("must specify {}", texts.join("; ")))
+}
+
+fn says(container: Container<'_>, name: &str) -> bool {
+    let resources = container.resources();
+    match name.strip_prefix("limits.") {
+        Some(name) => resources.limits().get(name).is_some(),
+        None => resources.requests().get(name.strip_prefix("requests.").unwrap_or(name)).is_some(),
+    }
+}
+
+/// What a pod uses.
+pub(super) fn usage(object: &Obj) -> Amounts {
+    let mut amounts = Amounts::default();
+    amounts.set("count/pods", whole(1));
+    let Some(pod) = object.view::<Pod<'_>>().filter(|pod| !has_ended(*pod)) else { return amounts };
+    amounts.set("pods", whole(1));
+    for (name, amount) in pod_amounts::pod(pod, Side::Requests, Basis::SpecAndStatus).iter() {
+        if native(name) || is_huge_page(name) {
+            amounts.set(name, amount.clone());
+        }
+        if native(name) || is_huge_page(name) || is_extended(name) {
+            amounts.set(format_compact!("requests.{name}"), amount.clone());
+        }
+    }
+    for (name, amount) in
+        pod_amounts::pod(pod, Side::Limits, Basis::SpecAndStatus).iter().filter(|(name, _)| native(name))
+    {
+        amounts.set(format_compact!("limits.{name}"), amount.clone());
+    }
+    amounts
+}
+
+/// A pod that is done, or whose node has let its grace period pass, uses nothing any more.
+fn has_ended(pod: Pod<'_>) -> bool {
+    if matches!(pod.status().phase(), "Succeeded" | "Failed") {
+        return true;
+    }
+    let meta = pod.metadata();
+    let (Some(deleted), Some(grace)) = (meta.deletion_timestamp(), meta.deletion_grace_period_seconds()) else {
+        return false;
+    };
+    Time::parse(deleted).is_ok_and(|deleted| clock::wall().as_second() > deleted.unix().saturating_add(grace))
+}

@@ -1,0 +1,48 @@
+//! StorageObjectInUseProtection: volumes and claims get a finalizer that their controllers remove once nobody uses them.
+
+use async_trait::async_trait;
+use oarlock_meta::Status;
+use oarlock_registry::Reader;
+use oarlock_schema::Value;
+
+use crate::attributes::{Attributes, Operation};
+use crate::stage::AdmissionStage;
+
+/// (plural, finalizer)
+const FINALIZERS: &[(&str, &str)] =
+    &[("persistentvolumes", "kubernetes.io/pv-protection"), ("persistentvolumeclaims", "kubernetes.io/pvc-protection")];
+
+/// The stage.
+#[derive(Debug)]
+pub struct StorageObjectInUseProtection;
+
+/// Makes the stage.
+#[must_use]
+pub fn make(_reader: &Reader) -> Box<dyn AdmissionStage> {
+    Box::new(StorageObjectInUseProtection)
+}
+
+#[async_trait]
+impl AdmissionStage for StorageObjectInUseProtection {
+    fn name(&self) -> &'static str {
+        "StorageObjectInUseProtection"
+    }
+
+    fn handles(&self, operation: Operation) -> bool {
+        operation == Operation::Create
+    }
+
+    async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        let Some((_, finalizer)) = FINALIZERS.iter().find(|(plural, _)| attributes.is("", plural)) else {
+            return Ok(());
+        };
+        let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };
+        if object.meta().finalizers().iter().any(|f| f == *finalizer) {
+            return Ok(());
+        }
+        if let Some(mut meta) = object.meta_mut() {
+            meta.finalizers_mut().push(Value::from(*finalizer));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! What a pod as a whole requests and may use (upstream `component-helpers/resource`, KEP-753 sidecars, KEP-2837 pod-level resources).
+
+use oarlock_schema::views::core_v1::{Container, ContainerStatus, Pod, ResourceRequirements};
+
+use crate::amounts::Amounts;
+
+/// Which half of the requirements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// What is set aside for the pod.
+    Requests,
+    /// What it may use at most.
+    Limits,
+}
+
+/// Whether containers count with what their kubelet says they have now, if that is more (KEP-1287 resize).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Basis {
+    /// Only the specification.
+    Spec,
+    /// The larger of specification and status.
+    SpecAndStatus,
+}
+
+/// The amounts of a whole pod, with what its runtime needs besides.
+#[must_use]
+pub fn pod(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
+    let mut sum = without_overhead(pod, side, basis);
+    // Overhead is no limit by itself; it raises those that are there.
+    let overhead = Amounts::of(pod.spec().overhead());
+    sum.add(&overhead.only(|name, _| side == Side::Requests || sum.get(name).is_some()));
+    sum
+}
+
+/// The amounts of a whole pod; what it says at pod level comes before what its containers add up to.
+#[must_use]
+pub fn without_overhead(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
+    let mut sum = containers(pod, side, basis);
+    if let Some(own) = pod.spec().resources() {
+        for (name, amount) in half(own, side).iter().filter(|(name, _)| at_pod_level(name)) {
+            sum.set(name, amount.clone());
+        }
+    }
+    sum
+}
+
+/// Whether the pod says something for all its containers together.
+#[must_use]
+pub fn has_pod_level(pod: Pod<'_>) -> bool {
+    let says =
+        |r: ResourceRequirements<'_>| r.requests().iter().chain(r.limits().iter()).any(|(name, _)| at_pod_level(name));
+    pod.spec().resources().is_some_and(says)
+}
+
+/// The amounts of one field of requirements.
+#[must_use]
+pub fn half(requirements: ResourceRequirements<'_>, side: Side) -> Amounts {
+    Amounts::of(match side {
+        Side::Requests => requirements.requests(),
+        Side::Limits => requirements.limits(),
+    })
+}
+
+fn at_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// Containers run at once and are summed; init containers run one by one beside the sidecars started before them.
+fn containers(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
+    let (mut sum, mut sidecars, mut peak) = (Amounts::default(), Amounts::default(), Amounts::default());
+    for container in pod.spec().containers().iter() {
+        let status = pod.status().container_statuses().iter().find(|s| s.name() == container.name());
+        sum.add(&one(pod, container, status, side, basis));
+    }
+    for container in pod.spec().init_containers().iter() {
+        let status = pod.status().init_container_statuses().iter().find(|s| s.name() == container.name());
+        let own = one(pod, container, status, side, basis);
+        let mut now = sidecars.clone();
+        now.add(&own);
+        if container.restart_policy() == Some("Always") {
+            sum.add(&own);
+            sidecars.clone_from(&now);
+        }
+        peak.raise(&now);
+    }
+    sum.raise(&peak);
+    sum
+}
+
+fn one(
+    pod: Pod<'_>,
+    container: Container<'_>,
+    status: Option<ContainerStatus<'_>>,
+    side: Side,
+    basis: Basis,
+) -> Amounts {
+    let mut wanted = half(container.resources(), side);
+    let Some((status, actual)) =
+        status.filter(|_| basis == Basis::SpecAndStatus).and_then(|s| Some((s, s.resources()?)))
+    else {
+        return wanted;
+    };
+    // What cannot be granted is not waited for.
+    let infeasible = |c: oarlock_schema::views::core_v1::PodCondition<'_>| {
+        c.type_() == "PodResizePending" && c.reason() == "Infeasible"
+    };
+    if pod.status().conditions().iter().any(infeasible) {
+        wanted = Amounts::default();
+    }
+    wanted.raise(&half(actual, side));
+    if side == Side::Requests {
+        wanted.raise(&Amounts::of(status.allocated_resources()));
+    }
+    wanted
+}

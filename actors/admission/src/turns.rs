@@ -1,0 +1,65 @@
+//! Turns: requests that would write the same companion object go one after the other, first come first served.
+//!
+//! A turn is a courtesy, not a lock that anything relies on: correctness comes from the compare-and-swap at commit. Without turns, of many
+//! requests that charge one quota all but one would lose each round, and the unlucky would lose again and again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_runtime::clock;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// Queues; names share one by hash, so that their number does not grow with the names.
+const QUEUES: usize = 64;
+
+/// A turn, until it is dropped.
+#[derive(Debug)]
+pub struct Turn(#[expect(dead_code, reason = "held, not read")] OwnedMutexGuard<()>);
+
+/// Who is next, by name.
+#[derive(Debug)]
+pub struct Turns {
+    queues: Vec<Arc<Mutex<()>>>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Turns {
+    /// Nobody waits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { queues: (0..QUEUES).map(|_| Arc::default()).collect() }
+    }
+
+    /// Waits for the turn at a name, at most `patience`; `None` when it did not come in time.
+    pub async fn take(&self, name: &str, patience: Duration) -> Option<Turn> {
+        let queue = self.queues.get(hash(name) % QUEUES)?;
+        clock::timeout(patience, Arc::clone(queue).lock_owned()).await.ok().map(Turn)
+    }
+}
+
+/// FNV-1a: the same in every run, so that simulations repeat.
+fn hash(name: &str) -> usize {
+    name.bytes()
+        .fold(0x811c_9dc5_usize, |hash, byte| (hash ^ usize::from(byte)).wrapping_mul(0x0100_0193) & 0xffff_ffff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_turn_begins_when_the_last_one_ends() {
+        let turns = Turns::new();
+        let first = turns.take("a", Duration::from_secs(1)).await;
+        assert!(first.is_some());
+        assert!(turns.take("a", Duration::from_secs(1)).await.is_none(), "patience ends");
+        assert!(turns.take("b", Duration::from_secs(1)).await.is_some(), "another name need not wait");
+        drop(first);
+        assert!(turns.take("a", Duration::from_secs(1)).await.is_some());
+    }
+}

@@ -1,0 +1,92 @@
+//! The chain: order, and the guard around every stage.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use common::{World, decode, resource};
+use oarlock_admission::{AdmissionStage, Attributes, Chain, Operation, Subject, table};
+use oarlock_meta::Status;
+use serde_json::json;
+
+/// Panics on its first request only.
+struct Faulty(AtomicBool);
+
+#[async_trait]
+impl AdmissionStage for Faulty {
+    fn name(&self) -> &'static str {
+        "Faulty"
+    }
+
+    fn handles(&self, _operation: Operation) -> bool {
+        true
+    }
+
+    async fn admit(&self, _attributes: &mut Attributes<'_>) -> Result<(), Status> {
+        assert!(self.0.swap(true, Ordering::Relaxed), "a bug in a stage");
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_stage_that_panics_answers_500_and_the_next_request_works() {
+    let chain = Chain::new(vec![Box::new(Faulty(AtomicBool::new(false)))]);
+    let resource = resource("configmaps");
+    for code in [500, 0] {
+        let mut object = decode(&json!({"metadata": {"name": "c"}}), resource.ty);
+        let mut attributes = Attributes {
+            operation: Operation::Create,
+            resource,
+            subresource: "",
+            namespace: "n",
+            name: "",
+            user: Subject { name: "u", groups: &[] },
+            dry_run: false,
+            object: Some(&mut object),
+            old: None,
+            together: Vec::new(),
+            held: Vec::new(),
+        };
+        let answer = chain.admit(&mut attributes).await;
+        assert_eq!(answer.err().map_or(0, |status| status.code), code);
+    }
+}
+
+#[test]
+fn stages_run_in_upstreams_order() {
+    let world = World::new();
+    let names: Vec<&str> = world.chain.names().collect();
+    assert_eq!(
+        names,
+        [
+            "NamespaceLifecycle",
+            "LimitRanger",
+            "ServiceAccount",
+            "NodeRestriction",
+            "TaintNodesByCondition",
+            "Priority",
+            "DefaultTolerationSeconds",
+            "DefaultStorageClass",
+            "StorageObjectInUseProtection",
+            "RuntimeClass",
+            "ResourceQuota",
+        ]
+    );
+    let rows: Vec<&str> = table::STAGES.iter().map(|row| row.name).collect();
+    assert_eq!(names, rows, "a stage calls itself as its row does");
+}
+
+#[tokio::test]
+async fn nothing_is_created_in_a_namespace_that_is_going() {
+    let world = World::new();
+    world.put("namespaces", &json!({"metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let status = world.create("configmaps", "n", &json!({"metadata": {"name": "c"}})).await.unwrap_err();
+    assert_eq!(
+        status.message,
+        "configmaps \"c\" is forbidden: unable to create new content in namespace n because it is being terminated"
+    );
+    assert_eq!(status.cause("NamespaceTerminating").unwrap().field, "metadata.namespace");
+    let status = world.create("configmaps", "none", &json!({"metadata": {"name": "c"}})).await.unwrap_err();
+    assert_eq!((status.code, status.message.as_str()), (404, "namespaces \"none\" not found"));
+}

@@ -1,0 +1,141 @@
+//! What the tests share: a View filled by hand, and requests sent through the chain as the server does.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests"
+)]
+
+use std::sync::Arc;
+
+use oarlock_admission::turns::Turn;
+use oarlock_admission::{Attributes, Chain, Operation, Subject, table};
+use oarlock_codec::Mode;
+use oarlock_meta::{Revision, Status};
+use oarlock_registry::{Reader, key, stored};
+use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef};
+use oarlock_storage::Append;
+use oarlock_store::{Change, Entry, View};
+use serde_json::{Value, json};
+
+/// A server's state and its stages.
+pub struct World {
+    pub view: View,
+    pub chain: Chain,
+}
+
+/// One request.
+#[derive(Clone)]
+pub struct Ask<'a> {
+    pub operation: Operation,
+    pub resource: &'static Resource,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub user: &'a str,
+    pub groups: &'a [String],
+}
+
+/// What was admitted.
+#[derive(Debug)]
+pub struct Admitted {
+    pub object: Option<Obj>,
+    pub together: Vec<Append>,
+    pub held: Vec<Turn>,
+}
+
+pub fn resource(plural: &str) -> &'static Resource {
+    RESOURCES.iter().find(|r| r.plural == plural).unwrap()
+}
+
+pub fn decode(value: &Value, ty: TypeRef) -> Obj {
+    let mut value = value.clone();
+    if let Some(gvk) = ty.gvk {
+        let group = if gvk.group.is_empty() { String::new() } else { format!("{}/", gvk.group) };
+        value["apiVersion"] = json!(format!("{group}{}", gvk.version));
+        value["kind"] = json!(gvk.kind);
+    }
+    let mut obj = oarlock_codec::json::decode(value.to_string().as_bytes(), ty, Mode::Lenient).unwrap().value;
+    oarlock_apis::default(&mut obj);
+    obj
+}
+
+pub fn encode(obj: &Obj) -> Value {
+    serde_json::from_slice(&oarlock_codec::json::encode(obj).bytes).unwrap()
+}
+
+impl World {
+    pub fn new() -> Self {
+        let view = View::new(1 << 20);
+        let chain = Chain::new(table::stages(&Reader::new(view.clone())));
+        Self { view, chain }
+    }
+
+    /// A namespace with its default account.
+    pub fn with_namespace(name: &str) -> Self {
+        let world = Self::new();
+        world.put("namespaces", &json!({"metadata": {"name": name}}));
+        world.put("serviceaccounts", &json!({"metadata": {"name": "default", "namespace": name}}));
+        world
+    }
+
+    /// Stores an object, as a committed write would.
+    pub fn put(&self, plural: &str, value: &Value) {
+        let resource = resource(plural);
+        let mut obj = decode(value, resource.ty);
+        let key = key::key(resource, obj.namespace(), obj.name()).unwrap();
+        let encoded = stored::encode(&key, &mut obj);
+        let revision = Revision(self.view.applied().get() + 1);
+        let prev = self.view.get(&key).map(|entry| entry.revision);
+        let entry = Some(Arc::new(Entry::new(key.clone(), &encoded.value, revision, encoded.parts)));
+        self.view.apply(&[Change { key, revision, prev, entry }]).unwrap();
+    }
+
+    /// Sends a request through the stages: first all that change the object, then all that check it.
+    pub async fn ask(&self, ask: &Ask<'_>, object: Option<Obj>, old: Option<&Obj>) -> Result<Admitted, Status> {
+        let mut object = object;
+        if let Some(mut meta) = object.as_mut().filter(|_| ask.resource.namespaced).and_then(Obj::meta_mut) {
+            meta.set_namespace(ask.namespace);
+        }
+        let (mut together, mut held) = (Vec::new(), Vec::new());
+        for validating in [false, true] {
+            let mut attributes = Attributes {
+                operation: ask.operation,
+                resource: ask.resource,
+                subresource: ask.subresource,
+                namespace: ask.namespace,
+                name: ask.name,
+                user: Subject { name: ask.user, groups: ask.groups },
+                dry_run: false,
+                object: object.as_mut(),
+                old,
+                together: Vec::new(),
+                held: Vec::new(),
+            };
+            if validating {
+                self.chain.validate(&mut attributes).await?;
+            } else {
+                self.chain.admit(&mut attributes).await?;
+            }
+            (together, held) = (attributes.together, attributes.held);
+        }
+        Ok(Admitted { object, together, held })
+    }
+
+    /// Creates an object as an administrator.
+    pub async fn create(&self, plural: &str, namespace: &str, value: &Value) -> Result<Admitted, Status> {
+        let resource = resource(plural);
+        let ask = Ask {
+            operation: Operation::Create,
+            resource,
+            subresource: "",
+            namespace,
+            name: "",
+            user: "admin",
+            groups: &[],
+        };
+        self.ask(&ask, Some(decode(value, resource.ty)), None).await
+    }
+}

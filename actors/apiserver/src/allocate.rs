@@ -1,0 +1,51 @@
+//! Addresses and ports of Services, decided by compares in the commit that writes the Service: an IPAddress object per cluster IP, one
+//! RangeAllocation for node ports. Process memory decides nothing, so any number of servers agree.
+
+mod cluster_ip;
+mod node_port;
+
+use oarlock_meta::Status;
+use oarlock_schema::Obj;
+use oarlock_storage::Append;
+
+use crate::server::Server;
+use crate::target::Target;
+
+fn is_service(target: &Target<'_>) -> bool {
+    target.resource().group.is_empty() && target.resource().plural == "services"
+}
+
+/// Gives a new Service its addresses; returns what must be committed with it.
+///
+/// # Errors
+/// 422 for an address or port that is taken or out of range, 500 when the range is full.
+pub(crate) fn on_create(server: &Server, target: &Target<'_>, obj: Option<&mut Obj>) -> Result<Vec<Append>, Status> {
+    let Some(obj) = obj.filter(|_| is_service(target)) else { return Ok(Vec::new()) };
+    let mut together = cluster_ip::assign(server, target, obj, None)?;
+    together.extend(node_port::assign(server, target, obj, None)?);
+    Ok(together)
+}
+
+/// Gives or takes addresses as a Service's type and ports change.
+///
+/// # Errors
+/// As [`on_create`].
+pub(crate) fn on_update(server: &Server, target: &Target<'_>, new: &mut Obj, old: &Obj) -> Result<Vec<Append>, Status> {
+    if !is_service(target) || target.subresource == "status" {
+        return Ok(Vec::new());
+    }
+    let mut together = cluster_ip::assign(server, target, new, Some(old))?;
+    together.extend(node_port::assign(server, target, new, Some(old))?);
+    Ok(together)
+}
+
+/// Takes back what a deleted Service had.
+#[must_use]
+pub(crate) fn on_delete(server: &Server, target: &Target<'_>, old: &Obj) -> Vec<Append> {
+    if !is_service(target) {
+        return Vec::new();
+    }
+    let mut together = cluster_ip::release(server, old);
+    together.extend(node_port::release(server, old));
+    together
+}

@@ -1,0 +1,99 @@
+//! One call, whatever carried it: authorize, then hand it to its verb or subresource.
+
+use oarlock_client::{Call, Object, Reply, Request};
+use oarlock_meta::Status;
+use oarlock_schema::Resource;
+use oarlock_store::Entry;
+
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::subresources;
+use crate::target::Target;
+use crate::verbs::{self, delete::Deleted};
+
+impl Server {
+    /// Authorizes and executes a call.
+    ///
+    /// # Errors
+    /// 403 when the caller may not; what [`Server::execute`] says.
+    pub async fn call(&self, caller: &Caller, request: Request) -> Result<Reply, Status> {
+        let target = Target::new(request.resource, request.subresource, &request.namespace, &request.name);
+        let fields = match &request.call {
+            Call::List(options) | Call::DeleteCollection(options, _) => Some(&options.field_selector),
+            _ => None,
+        };
+        self.authorize_selected(caller, request.call.verb(), &target, fields)?;
+        self.execute(caller, &target, request.call).await
+    }
+
+    /// Executes a call that is authorized.
+    ///
+    /// # Errors
+    /// The Status with which the call is answered.
+    pub async fn execute(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
+        if !serves(target, &call) {
+            return Err(Status::method_not_supported(&target.resource().group_resource(), call.verb()));
+        }
+        if target.subresource.is_empty() && target.resource().storage.is_none() {
+            return crate::reviews::answer(self, caller, target, call).await;
+        }
+        if !matches!(target.subresource, "" | "status" | "finalize" | "approval" | "resize" | "ephemeralcontainers") {
+            return subresources::call(self, caller, target, call).await;
+        }
+        match call {
+            Call::Get(options) => {
+                let object = verbs::get::get(self, caller, target, &options).await?;
+                Ok(Reply::Object { object, created: false })
+            }
+            Call::List(options) => Ok(Reply::List(verbs::list::list(self, caller, target, &options).await?)),
+            Call::Create(obj, options) => {
+                let entry = verbs::create::create(self, caller, target, obj, &options).await?;
+                reply(target, &entry, true)
+            }
+            Call::Update(obj, options) => {
+                let (entry, created) = verbs::update::update(self, caller, target, obj, &options).await?;
+                reply(target, &entry, created)
+            }
+            Call::Patch(patch_type, body, options) => {
+                let (entry, created) = verbs::patch::patch(self, caller, target, patch_type, &body, &options).await?;
+                reply(target, &entry, created)
+            }
+            Call::Delete(options) => match verbs::delete::delete(self, caller, target, &options).await? {
+                Deleted::Pending(entry) => reply(target, &entry, false),
+                Deleted::Gone(entry) if target.resource().returns_object => reply(target, &entry, false),
+                Deleted::Gone(entry) => {
+                    let resource = target.resource().group_resource();
+                    Ok(Reply::Status(Status::success_deleted(&resource, target.name, &entry.uid)))
+                }
+            },
+            Call::DeleteCollection(list, options) => Ok(Reply::List(
+                verbs::delete_collection::delete_collection(self, caller, target, &list, &options).await?,
+            )),
+        }
+    }
+}
+
+/// Whether discovery lists the verb.
+fn serves(target: &Target<'_>, call: &Call) -> bool {
+    let resource: &Resource = target.resource();
+    match target.subresource {
+        "" => resource.has_verb(call.verb()),
+        name => resource.subresource(name).is_some_and(|s| s.verbs.contains(&call.verb())),
+    }
+}
+
+/// An entry as an answer.
+///
+/// # Errors
+/// 500 when stored bytes do not decode.
+pub fn reply(target: &Target<'_>, entry: &Entry, created: bool) -> Result<Reply, Status> {
+    Ok(Reply::Object { object: target.object(entry)?, created })
+}
+
+/// An object that is not stored as an answer.
+#[must_use]
+pub fn answer(obj: &oarlock_schema::Obj, created: bool) -> Reply {
+    let bytes = oarlock_codec::json::encode(obj).bytes.into();
+    let revision = obj.meta().resource_version().parse().map_or(oarlock_meta::Revision::ZERO, oarlock_meta::Revision);
+    Reply::Object { object: Object::new(obj.ty(), bytes, revision), created }
+}

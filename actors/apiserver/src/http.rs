@@ -1,0 +1,28 @@
+//! HTTP: bytes in, calls out, bytes back.
+//!
+//! [`listener`] accepts TLS connections; [`service`] takes one request through authentication, impersonation and authorization; [`body`] and
+//! [`options`] make a call of it; [`respond`] and [`stream`] write the answer in the form the client asked for; [`plain`] answers paths that are no
+//! resource.
+
+pub mod accept;
+pub mod body;
+pub mod listener;
+pub mod options;
+pub mod plain;
+pub mod request_info;
+pub mod respond;
+pub mod service;
+pub mod stream;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+
+/// The body of every answer.
+pub type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+
+/// A body that is there as a whole.
+#[must_use]
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).boxed_unsync()
+}

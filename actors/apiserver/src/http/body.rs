@@ -1,0 +1,73 @@
+//! Request bodies: media type, size limit, decoding with upstream's errors.
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use oarlock_client::FieldValidation;
+use oarlock_codec::negotiate::{self, Format};
+use oarlock_codec::{Mode, body, handled_as, json, protobuf, strict_error, yaml};
+use oarlock_meta::Status;
+use oarlock_schema::{Gvk, Obj, TypeRef};
+
+use crate::caller::Caller;
+
+/// Reads a body of at most `limit` bytes.
+///
+/// # Errors
+/// 413 when it is longer, 400 when the client breaks off.
+pub async fn read(body: Incoming, limit: usize) -> Result<Bytes, Status> {
+    match Limited::new(body, limit).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::request_too_large(format!("limit is {limit}"))),
+        Err(error) => Err(Status::bad_request(format!("unable to read request body: {error}"))),
+    }
+}
+
+/// The encoding of a body; none counts as JSON.
+///
+/// # Errors
+/// 415 for anything else than JSON, YAML and protobuf.
+pub fn media(headers: &HeaderMap) -> Result<Format, Status> {
+    negotiate::input(headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or(""))
+}
+
+/// Decodes an object of the expected type.
+///
+/// # Errors
+/// 400 for what does not decode, is of another kind or version, or has unknown or duplicate fields under strict validation.
+pub fn object(
+    format: Format,
+    bytes: &Bytes,
+    ty: TypeRef,
+    expected: Gvk,
+    validation: FieldValidation,
+    caller: &Caller,
+) -> Result<Obj, Status> {
+    let mode = if validation == FieldValidation::Ignore { Mode::Lenient } else { Mode::Strict };
+    let decoded = body::decode(format, bytes, ty, mode)?;
+    let mut obj = decoded.value;
+    if let Some(text) = strict_error(&decoded.findings) {
+        match validation {
+            FieldValidation::Strict => return Err(handled_as(expected.kind, expected.version, expected.kind, text)),
+            FieldValidation::Ignore => {}
+            _ => decoded.findings.iter().for_each(|finding| caller.warn(finding.to_string())),
+        }
+    }
+    obj.set_gvk(ty.gvk.unwrap_or(expected));
+    Ok(obj)
+}
+
+/// Decodes DeleteOptions, which arrive with any apiVersion.
+///
+/// # Errors
+/// 400 for what does not decode.
+pub fn delete_options(format: Format, bytes: &Bytes, ty: TypeRef) -> Result<Obj, Status> {
+    match format {
+        Format::Json => json::decode(bytes, ty, Mode::Lenient),
+        Format::Yaml => yaml::decode(bytes, ty, Mode::Lenient),
+        Format::Protobuf => protobuf::decode(bytes, ty),
+    }
+    .map(|decoded| decoded.value)
+    .map_err(|error| Status::bad_request(error.to_string()))
+}

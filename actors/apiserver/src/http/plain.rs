@@ -1,0 +1,139 @@
+//! Paths that are no resource: health, version, discovery, OpenAPI, metrics, token keys.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use oarlock_meta::Status;
+
+use super::options::Query;
+use super::{Body, service};
+use crate::discovery::{self, Document};
+use crate::server::Server;
+use crate::{health, openapi, version};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+static AGGREGATED_CORE: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(true)));
+static AGGREGATED_GROUPS: LazyLock<Document> = LazyLock::new(|| Document::new(&discovery::aggregated(false)));
+
+/// Answers a plain path.
+///
+/// # Errors
+/// 404 for a path that is none.
+pub fn answer(
+    server: &Server,
+    path: &str,
+    query: &str,
+    request: &Request<Incoming>,
+    accept: Option<&str>,
+) -> Result<Response<Body>, Status> {
+    if !service::reads(request.method()) {
+        return Err(Status::not_found_path());
+    }
+    let query = Query::new(query);
+    let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    match segments.as_slice() {
+        ["healthz" | "livez" | "readyz", ..] => Ok(health::answer(server, &segments, &query)),
+        ["version"] => Ok(json(version::document())),
+        ["metrics"] => Ok(service::text(
+            StatusCode::OK,
+            "text/plain; version=0.0.4; charset=utf-8",
+            oarlock_telemetry::registry().encode(),
+        )),
+        ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, request)),
+        ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, request)),
+        ["api"] => {
+            let config = server.config();
+            Ok(json(discovery::core_versions(&format!("{}:{}", config.advertise_address, config.port)).to_string()))
+        }
+        ["apis"] => Ok(json(discovery::group_list().to_string())),
+        ["api", "v1"] => found(discovery::resource_list("", "v1")),
+        ["apis", group] => found(discovery::group(group)),
+        ["apis", group, version] => found(discovery::resource_list(group, version)),
+        ["openapi", "v3"] => Ok(json(openapi::v3::index())),
+        ["openapi", "v3", rest @ ..] => openapi::v3::answer(&rest.join("/"), &query, request.headers()),
+        ["openapi", "v2"] => openapi::v2::answer(accept, request.headers()),
+        [".well-known", "openid-configuration"] => Ok(json(oarlock_auth::tokens::openid_configuration(
+            &server.config().issuer,
+            &format!("https://{}:{}/openid/v1/jwks", server.config().advertise_address, server.config().port),
+        ))),
+        ["openid", "v1", "jwks"] => {
+            Ok(service::text(StatusCode::OK, "application/jwk-set+json", server.config().jwks.clone()))
+        }
+        ["debug", "actors"] => Ok(json(crate::debug::actors(server))),
+        [""] => Ok(json(root_paths())),
+        _ => Ok(service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")),
+    }
+}
+
+fn wants_aggregated(accept: Option<&str>) -> bool {
+    accept.is_some_and(|a| a.contains("as=APIGroupDiscoveryList") && a.contains("v=v2"))
+        && accept.is_some_and(|a| {
+            a.split(',').any(|c| c.contains("as=APIGroupDiscoveryList") && c.split(';').any(|p| p.trim() == "v=v2"))
+        })
+}
+
+/// A document with an entity tag: 304 when the client has it.
+#[must_use]
+pub fn document(document: &Document, content_type: &'static str, request: &Request<Incoming>) -> Response<Body> {
+    let known = request
+        .headers()
+        .get(header::IF_NONE_MATCH)
+        .and_then(|v| v.to_str().ok())
+        .is_some_and(|tags| tags.contains(&document.etag));
+    let mut response = if known {
+        service::text(StatusCode::NOT_MODIFIED, content_type, Bytes::new())
+    } else {
+        service::text(StatusCode::OK, content_type, document.body.clone())
+    };
+    let headers = response.headers_mut();
+    if let Ok(tag) = HeaderValue::from_str(&document.etag) {
+        headers.insert(header::ETAG, tag);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    response
+}
+
+fn found(body: Option<serde_json::Value>) -> Result<Response<Body>, Status> {
+    match body {
+        Some(body) => Ok(json(body.to_string())),
+        None => Ok(service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")),
+    }
+}
+
+fn json(body: impl Into<Bytes>) -> Response<Body> {
+    service::text(StatusCode::OK, "application/json", body)
+}
+
+fn root_paths() -> String {
+    let mut paths: Vec<String> = vec![
+        "/.well-known/openid-configuration".into(),
+        "/api".into(),
+        "/api/v1".into(),
+        "/apis".into(),
+        "/apis/".into(),
+    ];
+    for (group, versions) in oarlock_schema::resources::GROUPS.iter().filter(|(g, _)| !g.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.iter().map(|v| format!("/apis/{group}/{v}")));
+    }
+    for path in [
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ] {
+        paths.push(path.into());
+    }
+    paths.sort();
+    serde_json::json!({"paths": paths}).to_string()
+}

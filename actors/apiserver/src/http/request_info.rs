@@ -1,0 +1,197 @@
+//! What a request is about, read from method, path and query alone (upstream: `RequestInfoFactory`).
+
+use oarlock_schema::Str;
+
+/// A parsed request line.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RequestInfo {
+    /// The path names a resource (`/api/v1/...`, `/apis/<group>/<version>/...`).
+    pub resource_request: bool,
+    /// Request verb (`get`, `list`, `watch`, `create`, …) or, for other paths, the lower-case method.
+    pub verb: &'static str,
+    /// API group, empty for core.
+    pub group: Str,
+    /// API version.
+    pub version: Str,
+    /// Namespace, empty for cluster scope and all namespaces.
+    pub namespace: Str,
+    /// Plural resource.
+    pub resource: Str,
+    /// Subresource, empty if none.
+    pub subresource: Str,
+    /// Object name, empty for collections.
+    pub name: Str,
+    /// Path segments behind the subresource (proxy paths).
+    pub rest: Str,
+}
+
+/// Why a path cannot be one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PathError {
+    /// A segment is not valid percent-encoding or UTF-8.
+    Encoding,
+}
+
+/// Parses method, path (still percent-encoded) and query.
+///
+/// # Errors
+/// [`PathError::Encoding`] when a segment does not decode.
+pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestInfo, PathError> {
+    let mut info = RequestInfo { verb: method_verb(method), ..RequestInfo::default() };
+    let mut segments = path.split('/').filter(|s| !s.is_empty()).map(decode).collect::<Result<Vec<Str>, _>>()?;
+    let prefix = match segments.first().map(Str::as_str) {
+        Some("api") if segments.len() >= 3 => 1,
+        Some("apis") if segments.len() >= 4 => {
+            info.group = segments.get(1).cloned().unwrap_or_default();
+            2
+        }
+        _ => return Ok(info),
+    };
+    info.version = segments.get(prefix).cloned().unwrap_or_default();
+    let mut parts: std::collections::VecDeque<Str> = segments.drain(prefix + 1..).collect();
+    let legacy_watch = parts.front().is_some_and(|s| s == "watch") && parts.len() > 1;
+    if legacy_watch {
+        parts.pop_front();
+    }
+    if parts.front().is_some_and(|s| s == "namespaces") && parts.len() > 1 {
+        // `namespaces/x` is the object x; with a resource behind it that is no subresource of namespaces it is a scope.
+        let scope = parts.get(2).is_some_and(|s| !matches!(s.as_str(), "status" | "finalize"));
+        info.namespace = parts.get(1).cloned().unwrap_or_default();
+        if scope {
+            parts.drain(..2);
+        }
+    }
+    info.resource_request = true;
+    info.resource = parts.pop_front().unwrap_or_default();
+    info.name = parts.pop_front().unwrap_or_default();
+    info.subresource = parts.pop_front().unwrap_or_default();
+    info.rest = parts.into_iter().collect::<Vec<_>>().join("/").into();
+    info.verb = resource_verb(method, &info.name, query, legacy_watch);
+    if matches!(info.verb, "list" | "watch" | "deletecollection") && info.name.is_empty() {
+        info.name = single_name(query).unwrap_or_default();
+    }
+    Ok(info)
+}
+
+fn method_verb(method: &http::Method) -> &'static str {
+    match *method {
+        http::Method::GET => "get",
+        http::Method::HEAD => "head",
+        http::Method::POST => "post",
+        http::Method::PUT => "put",
+        http::Method::PATCH => "patch",
+        http::Method::DELETE => "delete",
+        http::Method::OPTIONS => "options",
+        _ => "",
+    }
+}
+
+fn resource_verb(method: &http::Method, name: &str, query: &str, legacy_watch: bool) -> &'static str {
+    match *method {
+        http::Method::GET | http::Method::HEAD if legacy_watch => "watch",
+        http::Method::GET | http::Method::HEAD if wants_watch(query) && (name.is_empty()) => "watch",
+        http::Method::GET | http::Method::HEAD if name.is_empty() => "list",
+        http::Method::GET | http::Method::HEAD => "get",
+        http::Method::POST => "create",
+        http::Method::PUT => "update",
+        http::Method::PATCH => "patch",
+        http::Method::DELETE if name.is_empty() => "deletecollection",
+        http::Method::DELETE => "delete",
+        _ => "",
+    }
+}
+
+fn wants_watch(query: &str) -> bool {
+    pairs(query).any(|(k, v)| k == "watch" && matches!(v.as_str(), "" | "1" | "t" | "T" | "true" | "TRUE" | "True"))
+}
+
+/// `fieldSelector=metadata.name=x` on a collection is a request about x.
+fn single_name(query: &str) -> Option<Str> {
+    let selector = pairs(query).find(|(k, _)| k == "fieldSelector")?.1;
+    let name = selector.split(',').find_map(|term| {
+        let value = term.strip_prefix("metadata.name=")?;
+        Some(value.strip_prefix('=').unwrap_or(value))
+    })?;
+    Some(Str::new(name))
+}
+
+/// Decoded key-value pairs of a query string; pairs that do not decode are left out.
+pub fn pairs(query: &str) -> impl Iterator<Item = (Str, Str)> + '_ {
+    query.split('&').filter(|p| !p.is_empty()).filter_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Some((decode_query(key).ok()?, decode_query(value).ok()?))
+    })
+}
+
+fn decode_query(text: &str) -> Result<Str, PathError> {
+    if text.contains('+') { decode(&text.replace('+', " ")) } else { decode(text) }
+}
+
+fn decode(text: &str) -> Result<Str, PathError> {
+    if !text.contains('%') {
+        return Ok(Str::new(text));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b != b'%' {
+            out.push(b);
+            continue;
+        }
+        let hex = |b: Option<u8>| b.and_then(|b| char::from(b).to_digit(16)).ok_or(PathError::Encoding);
+        let (high, low) = (hex(bytes.next())?, hex(bytes.next())?);
+        out.push(u8::try_from(high * 16 + low).map_err(|_| PathError::Encoding)?);
+    }
+    String::from_utf8(out).map(Str::from).map_err(|_| PathError::Encoding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(method: &http::Method, target: &str) -> RequestInfo {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        parse(method, path, query).unwrap()
+    }
+
+    #[test]
+    fn reads_scope_name_and_subresource() {
+        let i = info(&http::Method::GET, "/apis/apps/v1/namespaces/x/deployments/web/scale");
+        assert_eq!((i.group.as_str(), i.namespace.as_str(), i.resource.as_str()), ("apps", "x", "deployments"));
+        assert_eq!((i.name.as_str(), i.subresource.as_str(), i.verb), ("web", "scale", "get"));
+    }
+
+    #[test]
+    fn a_namespace_is_an_object_in_itself() {
+        for (target, sub) in [("/api/v1/namespaces/x", ""), ("/api/v1/namespaces/x/finalize", "finalize")] {
+            let i = info(&http::Method::PUT, target);
+            assert_eq!((i.resource.as_str(), i.name.as_str(), i.subresource.as_str()), ("namespaces", "x", sub));
+            assert_eq!(i.namespace, "x");
+        }
+    }
+
+    #[test]
+    fn collections_list_watch_and_delete() {
+        assert_eq!(info(&http::Method::GET, "/api/v1/pods").verb, "list");
+        assert_eq!(info(&http::Method::GET, "/api/v1/pods?watch=1").verb, "watch");
+        assert_eq!(info(&http::Method::GET, "/api/v1/watch/namespaces/x/pods").verb, "watch");
+        assert_eq!(info(&http::Method::DELETE, "/api/v1/namespaces/x/pods").verb, "deletecollection");
+    }
+
+    #[test]
+    fn a_name_selector_on_a_collection_names_the_object() {
+        assert_eq!(info(&http::Method::GET, "/api/v1/nodes?fieldSelector=metadata.name%3Dn1").name, "n1");
+    }
+
+    #[test]
+    fn other_paths_are_no_resource_requests() {
+        for path in ["/healthz", "/api", "/api/v1", "/apis/apps/v1", "/openapi/v2"] {
+            assert!(!info(&http::Method::GET, path).resource_request, "{path}");
+        }
+    }
+
+    #[test]
+    fn broken_percent_encoding_is_an_error() {
+        assert_eq!(parse(&http::Method::GET, "/api/v1/pods/%zz", ""), Err(PathError::Encoding));
+    }
+}

@@ -1,0 +1,244 @@
+//! One request: who, what, may they; then a call or a plain answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use oarlock_auth::{Attributes, PeerCertificates, UserInfo, impersonation};
+use oarlock_client::{Call, PatchType};
+use oarlock_meta::{FieldSelector, Status};
+use oarlock_runtime::clock;
+use oarlock_schema::{Str, resource};
+
+use super::accept::Wanted;
+use super::options::{self, Query};
+use super::request_info::{self, RequestInfo};
+use super::{Body, body, plain, respond, stream};
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::target::Target;
+
+/// Serves one request; failures become Status answers.
+pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
+    let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let (user, warning) = match authenticate(server, peer, request.headers()) {
+        Ok(known) => known,
+        Err(status) => return respond::status(&status, accept.as_deref()),
+    };
+    server.authenticators().clear(request.headers_mut());
+    let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let caller = Caller::new(user, Str::new(agent), clock::after(server.config().request_timeout));
+    warning.into_iter().for_each(|text| caller.warn(text));
+    let started = clock::now();
+    let method = request.method().clone();
+    let (label, result) = handle(server, &caller, request, accept.as_deref()).await;
+    let mut response = result.unwrap_or_else(|status| respond::status(&status, accept.as_deref()));
+    for text in caller.take_warnings() {
+        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
+            response.headers_mut().append(header::WARNING, value);
+        }
+    }
+    crate::metrics::request(&label, &method, response.status(), started.elapsed());
+    response
+}
+
+type Known = (Arc<UserInfo>, Option<String>);
+
+fn authenticate(server: &Server, peer: Option<&PeerCertificates>, headers: &HeaderMap) -> Result<Known, Status> {
+    let now = clock::wall().as_second();
+    let known = server.authenticators().authenticate(peer, headers, now).map_err(|refused| {
+        tracing::debug!(reasons = ?refused.reasons, "unable to authenticate the request");
+        Status::unauthorized("Unauthorized")
+    })?;
+    let Some(wish) = impersonation::requested(headers)? else {
+        return Ok((known.user, known.warning.map(str::to_owned)));
+    };
+    for check in &wish.checks {
+        server.authorize(&check.attributes(&known.user))?;
+    }
+    Ok((Arc::new(wish.user), known.warning.map(str::to_owned)))
+}
+
+async fn handle(
+    server: &Server,
+    caller: &Caller,
+    request: Request<Incoming>,
+    accept: Option<&str>,
+) -> (RequestInfo, Result<Response<Body>, Status>) {
+    let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or("").to_owned());
+    let info = match request_info::parse(request.method(), &path, &query) {
+        Ok(info) => info,
+        Err(request_info::PathError::Encoding) => {
+            return (RequestInfo::default(), Err(Status::bad_request("the path is not valid percent-encoding")));
+        }
+    };
+    let result = if info.resource_request {
+        on_resource(server, caller, &info, request, &query).await
+    } else {
+        match server.authorize(&Attributes::path(&caller.user, info.verb, &path)) {
+            Ok(()) => plain::answer(server, &path, &query, &request, accept),
+            Err(status) => Err(status),
+        }
+    };
+    (info, result)
+}
+
+async fn on_resource(
+    server: &Server,
+    caller: &Caller,
+    info: &RequestInfo,
+    request: Request<Incoming>,
+    query: &str,
+) -> Result<Response<Body>, Status> {
+    authorize(server, caller, info, query)?;
+    let row = resource(&info.group, &info.version, &info.resource).ok_or_else(|| unknown(info))?;
+    if row.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
+        return Err(Status::not_found_path());
+    }
+    let query = Query::new(query);
+    let namespace = if row.namespaced { info.namespace.as_str() } else { "" };
+    let collection = matches!(info.verb, "list" | "watch" | "deletecollection");
+    let name = if collection { "" } else { info.name.as_str() };
+    let target = Target::new(row, &info.subresource, namespace, name);
+    if !info.subresource.is_empty() && row.subresource(&info.subresource).is_none() {
+        return Err(Status::not_found_path());
+    }
+    if crate::streaming::is_streaming(&info.subresource) {
+        return crate::streaming::serve(server, caller, &target, info, &query, request).await;
+    }
+    if info.verb == "watch" {
+        let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;
+        let options = options::list(&query, true)?;
+        let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
+        return Ok(stream::watch(watch, &target, wanted));
+    }
+    let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
+    let call = read_call(server, caller, info, &target, request, &query).await?;
+    let reply = server.execute(caller, &target, call).await?;
+    respond::reply(reply, &target, &wanted)
+}
+
+fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) -> Result<(), Status> {
+    // A selector that cannot be read narrows nothing; what is wrong with it is said to those who may ask.
+    let narrows = matches!(info.verb, "list" | "watch" | "deletecollection");
+    let fields = narrows.then(|| FieldSelector::parse(Query::new(query).get("fieldSelector")).ok()).flatten();
+    server.authorize(&Attributes {
+        version: &info.version,
+        subresource: &info.subresource,
+        namespace: &info.namespace,
+        name: &info.name,
+        fields: fields.as_ref(),
+        ..Attributes::resource(&caller.user, info.verb, &info.group, &info.resource)
+    })
+}
+
+fn unknown(_info: &RequestInfo) -> Status {
+    Status::not_found_path()
+}
+
+/// Reads body and options of a request into a call.
+async fn read_call(
+    server: &Server,
+    caller: &Caller,
+    info: &RequestInfo,
+    target: &Target<'_>,
+    request: Request<Incoming>,
+    query: &Query,
+) -> Result<Call, Status> {
+    let (parts, incoming) = request.into_parts();
+    let limit = server.config().max_body;
+    Ok(match info.verb {
+        "get" => Call::Get(options::get(query)?),
+        "list" => Call::List(options::list(query, false)?),
+        "create" | "update" => {
+            let create = info.verb == "create";
+            let options = options::write(query, if create { "CreateOptions" } else { "UpdateOptions" }, false)?;
+            let media = body::media(&parts.headers)?;
+            let bytes = body::read(incoming, limit).await?;
+            let (ty, gvk) = body_type(target)?;
+            let mut obj = body::object(media, &bytes, ty, gvk, options.field_validation, caller)?;
+            if create && !target.name.is_empty() && target.subresource.is_empty() {
+                return Err(Status::method_not_supported(&target.resource().group_resource(), "create"));
+            }
+            if create
+                && !target.subresource.is_empty()
+                && obj.name().is_empty()
+                && let Some(mut meta) = obj.meta_mut()
+            {
+                meta.set_name(target.name);
+            }
+            if create { Call::Create(obj, options) } else { Call::Update(obj, options) }
+        }
+        "patch" => {
+            let patch_type = patch_type(&parts.headers)?;
+            let options = options::write(query, "PatchOptions", patch_type == PatchType::Apply)?;
+            Call::Patch(patch_type, body::read(incoming, limit).await?, options)
+        }
+        "delete" => Call::Delete(delete_options(&parts, incoming, limit, query).await?),
+        "deletecollection" => {
+            let list = options::list(query, false)?;
+            Call::DeleteCollection(list, delete_options(&parts, incoming, limit, query).await?)
+        }
+        _ => return Err(Status::method_not_supported(&target.resource().group_resource(), parts.method.as_str())),
+    })
+}
+
+async fn delete_options(
+    parts: &http::request::Parts,
+    incoming: Incoming,
+    limit: usize,
+    query: &Query,
+) -> Result<oarlock_client::DeleteOptions, Status> {
+    let bytes: Bytes = body::read(incoming, limit).await?;
+    if bytes.is_empty() {
+        return options::delete(query, None);
+    }
+    let ty = oarlock_schema::type_named("meta/v1.DeleteOptions")
+        .ok_or_else(|| Status::internal_error("no DeleteOptions type"))?;
+    let media = body::media(&parts.headers)?;
+    let obj = body::delete_options(media, &bytes, ty)?;
+    options::delete(query, Some(&obj))
+}
+
+fn body_type(target: &Target<'_>) -> Result<(oarlock_schema::TypeRef, oarlock_schema::Gvk), Status> {
+    let row = target.resource();
+    match row.subresource(target.subresource) {
+        None => Ok((row.ty, row.gvk())),
+        Some(sub) => {
+            let ty = sub.ty.ok_or_else(|| Status::internal_error("the subresource has no body"))?;
+            Ok((ty, ty.gvk.unwrap_or(sub.gvk)))
+        }
+    }
+}
+
+fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    match text.split(';').next().unwrap_or("").trim() {
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
+        "application/apply-patch+yaml" => Ok(PatchType::Apply),
+        _ => Err(Status::unsupported_media_type(&[
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+        ])),
+    }
+}
+
+/// A reply of a raw path, as HTTP.
+#[must_use]
+pub fn text(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(super::full(body));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}
+
+/// Methods a plain path answers.
+#[must_use]
+pub fn reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
+}

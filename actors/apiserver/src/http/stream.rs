@@ -1,0 +1,170 @@
+//! Watch answers: one frame per event, shared among watchers that asked for the same form.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::stream;
+use http::{HeaderValue, Response, header};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use oarlock_client::Object;
+use oarlock_meta::{Revision, Status};
+use oarlock_schema::{Obj, Resource};
+use oarlock_store::{Entry, EventKind};
+
+use super::accept::{Format, Transform, Wanted};
+use super::{Body, respond};
+use crate::table::{self, Style};
+use crate::target::Target;
+use crate::verbs::watch::{Delivery, Watch};
+
+/// Marks the bookmark that ends initial events (KEP-3157).
+pub const INITIAL_END: &str = "k8s.io/initial-events-end";
+
+/// How frames are made for one watcher.
+#[derive(Clone)]
+struct Writer {
+    resource: &'static Resource,
+    kind: oarlock_registry::KindDef,
+    wanted: Wanted,
+    /// Table frames of one stream carry the column definitions once.
+    headers_sent: bool,
+}
+
+/// The answer to a watch.
+#[must_use]
+pub fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted) -> Response<Body> {
+    let writer = Writer { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
+    let frames = stream::unfold((watch, writer), |(mut watch, mut writer)| async move {
+        let deliveries = watch.next().await?;
+        let mut out = BytesMut::new();
+        for delivery in deliveries {
+            out.put_slice(&writer.frame(delivery));
+        }
+        Some((Ok::<_, std::convert::Infallible>(Frame::data(out.freeze())), (watch, writer)))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    let format = wanted.form.format;
+    let content_type = format.stream_type().unwrap_or(format.media_type());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+impl Writer {
+    fn frame(&mut self, delivery: Delivery) -> Bytes {
+        let result = match delivery {
+            Delivery::Initial(entry) => self.event(EventKind::Added, &entry),
+            Delivery::Crossed(kind, entry) => self.event(kind, &entry),
+            Delivery::Plain(event) => match self.slot() {
+                // Made once, whoever asks.
+                Some(slot) => {
+                    Ok(event.encoded(slot, |e| self.shared(e.kind, &e.entry).unwrap_or_else(|s| self.failed(&s))))
+                }
+                None => self.event(event.kind, &event.entry),
+            },
+            Delivery::Bookmark { revision, initial_end } => self.bookmark(revision, initial_end),
+            Delivery::Failed(status) => Ok(self.failed(&status)),
+        };
+        result.unwrap_or_else(|status| self.failed(&status))
+    }
+
+    /// The shared slot of an event for this form; tables differ between watchers.
+    fn slot(&self) -> Option<usize> {
+        let served = std::ptr::eq(oarlock_registry::index::stored_type(self.resource), self.resource.ty);
+        let format = match self.wanted.form.format {
+            Format::Json => 0,
+            Format::Protobuf => 1,
+            Format::Yaml => return None,
+        };
+        match self.wanted.form.transform {
+            Transform::None if served => Some(format),
+            Transform::Metadata | Transform::MetadataList if self.wanted.form.version == "v1" => Some(2 + format),
+            _ => None,
+        }
+    }
+
+    /// A frame that is the same for all watchers of one form.
+    fn shared(&self, kind: EventKind, entry: &Entry) -> Result<Bytes, Status> {
+        let object = self.object(entry)?;
+        let bytes = match self.wanted.form.transform {
+            Transform::None => respond::object_bytes(&object, self.wanted.form.format)?,
+            _ => respond::metadata(&object, self.wanted.form)?,
+        };
+        Ok(self.wrap(word(kind), &bytes))
+    }
+
+    fn event(&mut self, kind: EventKind, entry: &Entry) -> Result<Bytes, Status> {
+        if self.wanted.form.transform != Transform::Table {
+            return self.shared(kind, entry);
+        }
+        let table = self.table(&self.object(entry)?)?;
+        Ok(self.wrap(word(kind), &table))
+    }
+
+    fn object(&self, entry: &Entry) -> Result<Object, Status> {
+        Target { kind: self.kind, subresource: "", namespace: entry.namespace(), name: entry.name() }.object(entry)
+    }
+
+    fn table(&mut self, object: &Object) -> Result<Bytes, Status> {
+        let headers = !std::mem::replace(&mut self.headers_sent, true);
+        table::row(
+            object,
+            self.resource,
+            Style { version: self.wanted.form.version, include: self.wanted.include, headers },
+        )
+    }
+
+    fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Result<Bytes, Status> {
+        let mut obj = Obj::new(self.resource.ty);
+        if let Some(mut meta) = obj.meta_mut() {
+            meta.set_resource_version(revision.to_string());
+            if initial_end {
+                meta.annotations_mut().insert(INITIAL_END, "true");
+            }
+        }
+        let format = self.wanted.form.format;
+        let bytes = match self.wanted.form.transform {
+            Transform::None => respond::encode(&obj, format),
+            transform => {
+                let object = Object::new(obj.ty(), respond::encode(&obj, Format::Json), revision);
+                if transform == Transform::Table {
+                    self.table(&object)?
+                } else {
+                    respond::metadata(&object, self.wanted.form)?
+                }
+            }
+        };
+        Ok(self.wrap("BOOKMARK", &bytes))
+    }
+
+    fn failed(&self, status: &Status) -> Bytes {
+        let json = Bytes::from(status.to_json());
+        if self.wanted.form.format == Format::Protobuf
+            && let Some(ty) = oarlock_schema::type_named("meta/v1.Status")
+            && let Ok(obj) = oarlock_registry::index::decode(&json, ty)
+        {
+            return self.wrap("ERROR", &respond::encode(&obj, Format::Protobuf));
+        }
+        self.wrap("ERROR", &json)
+    }
+
+    fn wrap(&self, word: &str, object: &[u8]) -> Bytes {
+        if self.wanted.form.format == Format::Protobuf {
+            return Bytes::from(oarlock_codec::protobuf::watch_frame(word, object));
+        }
+        let mut out = BytesMut::with_capacity(object.len() + 40);
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(word.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        out.put_slice(object.trim_ascii_end());
+        out.put_slice(b"}\n");
+        out.freeze()
+    }
+}
+
+fn word(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Added => "ADDED",
+        EventKind::Modified => "MODIFIED",
+        EventKind::Deleted => "DELETED",
+    }
+}

@@ -1,0 +1,105 @@
+//! The transport of parts in the same process: no TCP, TLS, framing or re-encoding, but every stage from authorization on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use oarlock_auth::UserInfo;
+use oarlock_client::{Event, ListOptions, Object, RawReply, RawRequest, Reply, Request, Transport, WatchStream};
+use oarlock_meta::Status;
+use oarlock_runtime::clock;
+use oarlock_schema::{Resource, Str};
+use oarlock_store::{Entry, EventKind};
+
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::target::Target;
+use crate::verbs::watch::{self, Delivery};
+
+/// Budget of starting a watch.
+const WATCH_START: Duration = Duration::from_secs(30);
+
+/// Calls a server in this process as one identity.
+#[derive(Clone, Debug)]
+pub struct InProcess {
+    server: Server,
+    user: Arc<UserInfo>,
+    agent: Str,
+}
+
+impl InProcess {
+    /// Calls `server` as `user`; `agent` stands for the `User-Agent` and names the field manager.
+    #[must_use]
+    pub fn new(server: Server, user: UserInfo, agent: impl Into<Str>) -> Self {
+        Self { server, user: Arc::new(user.authenticated()), agent: agent.into() }
+    }
+
+    fn caller(&self, budget: Duration) -> Caller {
+        Caller::new(Arc::clone(&self.user), self.agent.clone(), clock::after(budget))
+    }
+}
+
+#[async_trait]
+impl Transport for InProcess {
+    async fn call(&self, request: Request) -> Result<Reply, Status> {
+        let budget = request.timeout;
+        let caller = self.caller(budget);
+        let call = self.server.call(&caller, request);
+        let late = |_| Status::timeout("the call took too long", 0);
+        clock::timeout(budget, call).await.map_err(late)?
+    }
+
+    async fn watch(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        options: ListOptions,
+    ) -> Result<WatchStream, Status> {
+        let caller = self.caller(WATCH_START);
+        let target = Target::new(resource, "", namespace, "");
+        self.server.authorize_selected(&caller, "watch", &target, Some(&options.field_selector))?;
+        watch::validate(&options)?;
+        let running = watch::watch(&self.server, &caller, &target, &options).await?;
+        Ok(Box::new(Running { watch: running, resource }))
+    }
+
+    async fn raw(&self, request: RawRequest) -> Result<RawReply, Status> {
+        Err(Status::service_unavailable(format!("{}: raw requests need the HTTPS transport", request.path)))
+    }
+}
+
+struct Running {
+    watch: watch::Watch,
+    resource: &'static Resource,
+}
+
+#[async_trait]
+impl oarlock_client::Watch for Running {
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        let deliveries = self.watch.next().await?;
+        Some(deliveries.into_iter().map(|d| event(self.resource, d)).collect())
+    }
+}
+
+fn event(resource: &'static Resource, delivery: Delivery) -> Event {
+    match delivery {
+        Delivery::Initial(entry) => of_kind(resource, EventKind::Added, &entry),
+        Delivery::Plain(event) => of_kind(resource, event.kind, &event.entry),
+        Delivery::Crossed(kind, entry) => of_kind(resource, kind, &entry),
+        Delivery::Bookmark { revision, initial_end } => Event::Bookmark { revision, initial_events_end: initial_end },
+        Delivery::Failed(status) => Event::Error(status),
+    }
+}
+
+fn of_kind(resource: &'static Resource, kind: EventKind, entry: &Entry) -> Event {
+    let target = Target::new(resource, "", entry.namespace(), entry.name());
+    let object: Object = match target.object(entry) {
+        Ok(object) => object,
+        Err(status) => return Event::Error(status),
+    };
+    match kind {
+        EventKind::Added => Event::Added(object),
+        EventKind::Modified => Event::Modified(object),
+        EventKind::Deleted => Event::Deleted(object),
+    }
+}

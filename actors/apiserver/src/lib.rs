@@ -1,0 +1,47 @@
+//! The front door: listener, request pipeline, verbs, discovery, OpenAPI.
+//!
+//! [`Server`] is what every request shares. A request, whatever carried it, becomes a call with a decoded object: [`http`] makes it of bytes,
+//! the in-process transport takes it as it is. [`call`] authorizes and hands it to one of [`verbs`] or [`subresources`]; [`stages`] are what every
+//! write passes between decoding and commit.
+
+mod allocate;
+pub mod bootstrap;
+pub mod call;
+pub mod caller;
+pub mod config;
+mod debug;
+pub mod discovery;
+pub mod errors;
+mod escalation;
+mod health;
+pub mod http;
+pub mod in_process;
+mod logs;
+mod lookup;
+mod metrics;
+mod openapi;
+mod ownership;
+mod page;
+mod patching;
+mod policy;
+mod reviews;
+mod selectors;
+pub mod server;
+mod stages;
+pub mod start;
+mod state;
+pub mod streaming;
+mod subresources;
+mod table;
+pub mod target;
+pub mod verbs;
+mod version;
+
+pub use caller::Caller;
+pub use config::Config;
+pub use in_process::InProcess;
+pub use lookup::ReaderLookup;
+pub use server::{Parts, Server};
+pub use start::{Options, Running, StartError, start};
+pub use state::State;
+pub use target::Target;

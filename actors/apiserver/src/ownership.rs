@@ -1,0 +1,97 @@
+//! Who owns which field: the bookkeeping around every write, and server-side apply.
+
+use bytes::Bytes;
+use oarlock_client::WriteOptions;
+use oarlock_meta::{Status, Time};
+use oarlock_patch::apply::{self, Writer, manager_name};
+use oarlock_registry::prepare;
+use oarlock_runtime::clock;
+use oarlock_schema::{Obj, Str, Struct, Value};
+
+use crate::caller::Caller;
+use crate::target::Target;
+
+/// The parts of a [`Writer`] that it borrows.
+struct Owned {
+    manager: Str,
+    api_version: String,
+}
+
+impl Owned {
+    fn new(caller: &Caller, target: &Target<'_>, options: &WriteOptions) -> Self {
+        Self {
+            manager: manager_name(&options.field_manager, &caller.agent),
+            api_version: target.resource().group_version(),
+        }
+    }
+
+    fn writer<'a>(&'a self, target: &'a Target<'_>) -> Writer<'a> {
+        Writer {
+            manager: &self.manager,
+            api_version: &self.api_version,
+            subresource: target.subresource,
+            reset: prepare::reset_paths(target.resource(), target.subresource),
+            now: Time::from_unix(clock::wall().as_second()),
+        }
+    }
+}
+
+/// Notes the owner of a new object's fields.
+pub(crate) fn on_create(caller: &Caller, target: &Target<'_>, options: &WriteOptions, obj: &mut Obj) {
+    apply::track_create(obj, &Owned::new(caller, target, options).writer(target));
+}
+
+/// Notes who owns what after a change.
+pub(crate) fn on_update(caller: &Caller, target: &Target<'_>, options: &WriteOptions, obj: &mut Obj, old: &Obj) {
+    apply::track_update(old, obj, &Owned::new(caller, target, options).writer(target));
+}
+
+/// Applies a configuration to the current object, or to nothing. The result has its managedFields but no defaults.
+///
+/// # Errors
+/// 400 for what is no configuration, 409 when another manager owns a field with another value.
+pub(crate) fn apply(
+    caller: &Caller,
+    target: &Target<'_>,
+    body: &Bytes,
+    options: &WriteOptions,
+    current: Option<&Obj>,
+) -> Result<Obj, Status> {
+    let owned = Owned::new(caller, target, options);
+    let validation = crate::patching::validation(options.field_validation);
+    let applied = apply::apply(current, target.resource().ty, body, &owned.writer(target), options.force, validation)?;
+    applied.warnings.into_iter().for_each(|text| caller.warn(text));
+    Ok(applied.obj)
+}
+
+/// Whether two canonical objects differ in nothing but resourceVersion and the times of managedFields: such a change is none.
+pub(crate) fn is_same(new: &Obj, old: &Obj) -> bool {
+    let others = |(id, def): (oarlock_schema::FieldId, &oarlock_schema::FieldDef)| {
+        def.name == "metadata" || new.field(id) == old.field(id)
+    };
+    if !new.ty().iter().all(others) {
+        return false;
+    }
+    match (new.get("metadata").and_then(Value::as_struct), old.get("metadata").and_then(Value::as_struct)) {
+        (Some(new), Some(old)) => same_metadata(new, old),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+fn same_metadata(new: &Struct, old: &Struct) -> bool {
+    new.ty().iter().all(|(id, def)| match def.name {
+        "resourceVersion" => true,
+        "managedFields" => same_managers(new.field(id), old.field(id)),
+        _ => new.field(id) == old.field(id),
+    })
+}
+
+fn same_managers(new: Option<&Value>, old: Option<&Value>) -> bool {
+    let (new, old) = (new.map_or(&[][..], Value::items), old.map_or(&[][..], Value::items));
+    let same = |(a, b): (&Value, &Value)| match (a.as_struct(), b.as_struct()) {
+        (Some(a), Some(b)) => a.ty().iter().all(|(id, def)| def.name == "time" || a.field(id) == b.field(id)),
+        _ => a == b,
+    };
+    new.len() == old.len() && new.iter().zip(old).all(same)
+}

@@ -1,0 +1,81 @@
+//! Continue tokens: where a page ended, and at which revision (upstream's form, so that they survive a swap of servers).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use oarlock_meta::{Revision, Status};
+use oarlock_schema::Str;
+use serde_json::json;
+
+/// A decoded token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Token {
+    /// Revision of the list; zero stands for "latest" (upstream: -1).
+    pub revision: Revision,
+    /// First key of the next page, without the resource's prefix.
+    pub start: Str,
+}
+
+impl Token {
+    /// Encodes the token.
+    #[must_use]
+    pub(crate) fn encode(&self) -> Str {
+        let rv = if self.revision > Revision::ZERO { i64::try_from(self.revision.get()).unwrap_or(-1) } else { -1 };
+        let body = json!({"v": "meta.k8s.io/v1", "rv": rv, "start": self.start.as_str()});
+        Str::from(URL_SAFE_NO_PAD.encode(body.to_string()))
+    }
+
+    /// Decodes a token.
+    ///
+    /// # Errors
+    /// 400 when it is none.
+    pub(crate) fn decode(text: &str) -> Result<Self, Status> {
+        let bad = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| bad(&e.to_string()))?;
+        let body: serde_json::Value = serde_json::from_slice(&bytes).map_err(|e| bad(&e.to_string()))?;
+        if body.get("v").and_then(|v| v.as_str()) != Some("meta.k8s.io/v1") {
+            return Err(bad("server does not recognize this encoded version"));
+        }
+        let rv = body.get("rv").and_then(serde_json::Value::as_i64).unwrap_or(0);
+        if rv == 0 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        let start = body.get("start").and_then(|v| v.as_str()).unwrap_or("");
+        if start.is_empty() || start.split('/').any(|part| matches!(part, "." | "..")) {
+            return Err(bad("encoded start key contains no valid path"));
+        }
+        Ok(Self { revision: Revision(u64::try_from(rv).unwrap_or(0)), start: start.trim_start_matches('/').into() })
+    }
+}
+
+/// 410 with a token that goes on at the latest state, at the price of consistency between the pages.
+#[must_use]
+pub(crate) fn expired(start: &str) -> Status {
+    let mut status = Status::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue \
+         parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided \
+         token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was \
+         returned and now may show up in the list.",
+    );
+    status.continue_token = Some(Token { revision: Revision::ZERO, start: start.into() }.encode().as_str().into());
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_survives_its_encoding() {
+        let token = Token { revision: Revision(7), start: "default/web".into() };
+        assert_eq!(Token::decode(&token.encode()).unwrap(), token);
+    }
+
+    #[test]
+    fn foreign_tokens_are_refused() {
+        let zero = URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#);
+        let outside = URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":4,"start":"../secrets/x"}"#);
+        for bad in ["", "!", "e30", &zero, &outside] {
+            assert_eq!(Token::decode(bad).unwrap_err().code, 400, "{bad}");
+        }
+    }
+}

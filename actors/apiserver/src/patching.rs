@@ -1,0 +1,81 @@
+//! Patches of every type over a stored object: what changes, with upstream's rules about resourceVersion and kind.
+
+use bytes::Bytes;
+use oarlock_client::{FieldValidation, PatchType, WriteOptions};
+use oarlock_meta::{Revision, Status};
+use oarlock_patch::{PatchKind, Validation, apply_patch};
+use oarlock_schema::Obj;
+
+use crate::caller::Caller;
+use crate::ownership;
+use crate::target::Target;
+use crate::verbs::update::{Change, parse_revision};
+
+/// A stored object after a patch, in the stored type and with defaults.
+///
+/// # Errors
+/// 400, 409, 413, 415 and 422 as upstream.
+pub(crate) fn patched(
+    caller: &Caller,
+    target: &Target<'_>,
+    patch_type: PatchType,
+    body: &Bytes,
+    options: &WriteOptions,
+    old: &Obj,
+    revision: Revision,
+) -> Result<Change, Status> {
+    let served = target.to_served(old.clone())?;
+    let applied = patch_type == PatchType::Apply;
+    let mut obj = apply_to(caller, target, patch_type, body, options, &served)?;
+    let named = obj.meta().resource_version();
+    // The stored object carries its own revision; only another one is a wish.
+    let expect = if named.is_empty() {
+        None
+    } else {
+        Some(parse_revision(target, named)?).filter(|r| *r != revision || !applied)
+    };
+    let expect = expect.filter(|r| *r != revision);
+    if obj.meta().name() != target.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            obj.meta().name(),
+            target.name
+        )));
+    }
+    obj = target.to_stored(obj)?;
+    oarlock_apis::default(&mut obj);
+    Ok(Change { obj, expect, managed: applied, trusted: false })
+}
+
+/// Any object after a patch.
+///
+/// # Errors
+/// As [`patched`].
+pub(crate) fn apply_to(
+    caller: &Caller,
+    target: &Target<'_>,
+    patch_type: PatchType,
+    body: &Bytes,
+    options: &WriteOptions,
+    current: &Obj,
+) -> Result<Obj, Status> {
+    let kind = match patch_type {
+        PatchType::Json => PatchKind::Json,
+        PatchType::Merge => PatchKind::Merge,
+        PatchType::Strategic => PatchKind::Strategic,
+        PatchType::Apply => return ownership::apply(caller, target, body, options, Some(current)),
+    };
+    let patched = apply_patch(kind, current, body, validation(options.field_validation))?;
+    patched.warnings.into_iter().for_each(|text| caller.warn(text));
+    Ok(patched.obj)
+}
+
+/// How strictly a body is read.
+#[must_use]
+pub(crate) fn validation(asked: FieldValidation) -> Validation {
+    match asked {
+        FieldValidation::Ignore => Validation::Ignore,
+        FieldValidation::Strict => Validation::Strict,
+        FieldValidation::Warn | FieldValidation::Unset => Validation::Warn,
+    }
+}

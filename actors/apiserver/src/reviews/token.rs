@@ -1,0 +1,59 @@
+//! TokenReview and SelfSubjectReview.
+
+use oarlock_auth::UserInfo;
+use oarlock_client::Reply;
+use oarlock_meta::Status;
+use oarlock_runtime::clock;
+use oarlock_schema::views::authentication_v1::{SelfSubjectReviewMut, TokenReview, TokenReviewMut, UserInfoMut};
+use oarlock_schema::{Obj, Value};
+
+use crate::caller::Caller;
+use crate::server::Server;
+
+/// Says whose a token is.
+///
+/// # Errors
+/// 400 when the body is no review or has no token.
+pub(super) fn review(server: &Server, mut obj: Obj) -> Result<Reply, Status> {
+    let Some(view) = obj.view::<TokenReview<'_>>() else {
+        return Err(Status::bad_request("the body is no TokenReview"));
+    };
+    let token = view.spec().token().to_owned();
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    let audiences: Vec<String> = view.spec().audiences().iter().map(str::to_owned).collect();
+    let verdict = server.authenticators().review(&token, &audiences, clock::wall().as_second());
+    let mut changed = TokenReviewMut::new(&mut obj);
+    let mut status = changed.status_mut();
+    match verdict {
+        Ok(verified) => {
+            status.set_authenticated(true);
+            fill(&mut status.user_mut(), &verified.user);
+            status.set_audiences(verified.audiences.iter().map(String::as_str).collect::<Value>());
+        }
+        Err(error) => {
+            status.set_error(format!("[invalid bearer token, {error}]"));
+        }
+    }
+    Ok(super::stamped(obj))
+}
+
+/// Says who the caller is.
+pub(super) fn who_am_i(caller: &Caller, mut obj: Obj) -> Reply {
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.set_creation_timestamp(crate::stages::now_text());
+    }
+    let mut changed = SelfSubjectReviewMut::new(&mut obj);
+    fill(&mut changed.status_mut().user_info_mut(), &caller.user);
+    super::stamped(obj)
+}
+
+fn fill(out: &mut UserInfoMut<'_>, user: &UserInfo) {
+    out.set_username(user.name.as_str()).set_uid(user.uid.as_str());
+    out.set_groups(user.groups.iter().map(String::as_str).collect::<Value>());
+    let extra = out.extra_mut();
+    for (key, values) in &user.extra {
+        extra.insert(key.as_str(), values.iter().map(String::as_str).collect::<Value>());
+    }
+}

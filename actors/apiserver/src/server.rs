@@ -1,0 +1,186 @@
+//! What every request needs, shared: the store, the authorizer, the admission chain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_admission::Chain;
+use oarlock_auth::{Attributes, Authenticators, Authorizers, Decision};
+use oarlock_meta::{Revision, Status};
+use oarlock_registry::Reader;
+use oarlock_runtime::{Instant, clock};
+use oarlock_store::{Store, View};
+
+use crate::caller::Caller;
+
+/// How long a read waits for a revision that is not there yet (upstream: 3 s).
+const FRESHNESS_WAIT: Duration = Duration::from_secs(3);
+
+/// The server's shared state. Cheap to clone.
+#[derive(Clone)]
+pub struct Server {
+    parts: Arc<Parts>,
+}
+
+/// What a server is made of.
+pub struct Parts {
+    /// Writes and reads.
+    pub store: Store,
+    /// Reads by resource.
+    pub reader: Reader,
+    /// Who may do what.
+    pub authorizers: Authorizers,
+    /// Admission stages.
+    pub admission: Chain,
+    /// Who a request is from.
+    pub authenticators: Authenticators,
+    /// Issues ServiceAccount tokens.
+    pub issuer: oarlock_auth::tokens::Issuer,
+    /// Facts of this server.
+    pub config: crate::config::Config,
+    /// What changes while it runs.
+    pub state: crate::state::State,
+    /// The process's actors.
+    pub system: oarlock_runtime::System,
+    /// The way to kubelets.
+    pub nodes: crate::streaming::NodesRef,
+}
+
+impl Server {
+    /// A server of these parts.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self { parts: Arc::new(parts) }
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.parts.store
+    }
+
+    /// The View.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        self.parts.reader.view()
+    }
+
+    /// Reads by resource.
+    #[must_use]
+    pub fn reader(&self) -> &Reader {
+        &self.parts.reader
+    }
+
+    /// The admission stages.
+    #[must_use]
+    pub fn admission(&self) -> &Chain {
+        &self.parts.admission
+    }
+
+    /// The authorizer.
+    #[must_use]
+    pub fn authorizers(&self) -> &Authorizers {
+        &self.parts.authorizers
+    }
+
+    /// The authenticators.
+    #[must_use]
+    pub fn authenticators(&self) -> &Authenticators {
+        &self.parts.authenticators
+    }
+
+    /// Issues ServiceAccount tokens.
+    #[must_use]
+    pub fn issuer(&self) -> &oarlock_auth::tokens::Issuer {
+        &self.parts.issuer
+    }
+
+    /// Facts of this server.
+    #[must_use]
+    pub fn config(&self) -> &crate::config::Config {
+        &self.parts.config
+    }
+
+    /// What changes while it runs.
+    #[must_use]
+    pub fn state(&self) -> &crate::state::State {
+        &self.parts.state
+    }
+
+    /// The process's actors.
+    #[must_use]
+    pub fn system(&self) -> &oarlock_runtime::System {
+        &self.parts.system
+    }
+
+    /// The way to kubelets.
+    #[must_use]
+    pub fn nodes(&self) -> &crate::streaming::NodesRef {
+        &self.parts.nodes
+    }
+
+    /// Refuses what the authorizer does not allow.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn authorize(&self, attributes: &Attributes<'_>) -> Result<(), Status> {
+        match self.parts.authorizers.authorize(attributes) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(attributes.forbidden(&reason)),
+        }
+    }
+
+    /// Waits until reads are as fresh as asked: `None` is the most recent state, zero whatever there is.
+    ///
+    /// # Errors
+    /// 504 when the revision does not come in time, 503 when freshness cannot be proven.
+    pub async fn fresh_enough(&self, asked: Option<Revision>, deadline: Instant) -> Result<(), Status> {
+        let result = match asked {
+            Some(Revision::ZERO) => return Ok(()),
+            Some(revision) if self.view().applied() >= revision => return Ok(()),
+            Some(revision) => self.view().wait_applied(revision, deadline.min(clock::after(FRESHNESS_WAIT))).await,
+            None => self.parts.store.fresh(deadline).await.map(|_| ()),
+        };
+        result.map_err(crate::errors::read)
+    }
+
+    /// Authorizes a verb on a resource.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn authorize_resource(
+        &self,
+        caller: &Caller,
+        verb: &str,
+        target: &crate::target::Target<'_>,
+    ) -> Result<(), Status> {
+        self.authorize_selected(caller, verb, target, None)
+    }
+
+    /// As [`Server::authorize_resource`], for calls on a collection that field selectors narrow: kubelets may watch their own pods only.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn authorize_selected(
+        &self,
+        caller: &Caller,
+        verb: &str,
+        target: &crate::target::Target<'_>,
+        fields: Option<&oarlock_meta::FieldSelector>,
+    ) -> Result<(), Status> {
+        let resource = target.resource();
+        self.authorize(&Attributes {
+            version: resource.version,
+            subresource: target.subresource,
+            namespace: target.namespace,
+            name: target.name,
+            fields,
+            ..Attributes::resource(&caller.user, verb, resource.group, resource.plural)
+        })
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("admission", &self.parts.admission).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+//! The stages that every write passes between decoding and commit.
+
+use oarlock_admission::{Attributes, Operation, Subject};
+use oarlock_meta::Status;
+pub(crate) use oarlock_registry::stored::encode;
+use oarlock_schema::Obj;
+use oarlock_storage::Append;
+use oarlock_store::{Entry, EntryParts, Write, WriteError};
+use std::sync::Arc;
+
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::target::Target;
+
+/// Admission attributes of a write.
+pub(crate) fn attributes<'a>(
+    operation: Operation,
+    caller: &'a Caller,
+    target: &'a Target<'a>,
+    object: Option<&'a mut Obj>,
+    old: Option<&'a Obj>,
+    dry_run: bool,
+) -> Attributes<'a> {
+    Attributes {
+        operation,
+        resource: target.resource(),
+        subresource: target.subresource,
+        namespace: target.namespace,
+        name: target.name,
+        user: Subject { name: &caller.user.name, groups: &caller.user.groups },
+        dry_run,
+        object,
+        old,
+        together: Vec::new(),
+        held: Vec::new(),
+    }
+}
+
+/// How a commit ended.
+#[derive(Debug)]
+pub(crate) enum Commit {
+    /// Durable; the entry is in the View.
+    Done(Arc<Entry>),
+    /// The object is not in the state the write expected. `first` says whether it was the object itself or something committed together with it.
+    Conflict {
+        /// The object itself, not a companion.
+        own: bool,
+    },
+}
+
+/// Commits one object, together with what admission asks for; a dry run makes the entry and keeps nothing.
+///
+/// # Errors
+/// A Status for everything but a conflict.
+pub(crate) async fn commit(
+    server: &Server,
+    caller: &Caller,
+    append: Append,
+    parts: EntryParts,
+    together: Vec<Append>,
+    dry_run: bool,
+) -> Result<Commit, Status> {
+    if dry_run {
+        let value = append.value.clone().unwrap_or_default();
+        let revision = match append.expect {
+            oarlock_storage::Expect::At(revision) => revision,
+            _ => oarlock_meta::Revision::ZERO,
+        };
+        // Nothing gets a revision that was never written.
+        let parts = if revision.is_zero() { EntryParts { splice: None, ..parts } } else { parts };
+        return Ok(Commit::Done(Arc::new(Entry::new(append.key, &value, revision, parts))));
+    }
+    let own = Write { append, parts: Some(parts) };
+    let result = if together.is_empty() {
+        server.store().write(own, caller.deadline).await
+    } else {
+        let group = std::iter::once(own).chain(together.into_iter().map(Write::new)).collect();
+        server
+            .store()
+            .write_atomic(group, caller.deadline)
+            .await
+            .map(|entries| entries.into_iter().next())
+            .and_then(|first| first.ok_or(WriteError::Unknown))
+    };
+    match result {
+        Ok(entry) => Ok(Commit::Done(entry)),
+        Err(WriteError::Conflict { index, .. }) => Ok(Commit::Conflict { own: index == 0 }),
+        Err(other) => Err(crate::errors::write(&other)),
+    }
+}
+
+/// Refuses an object with errors.
+///
+/// # Errors
+/// 422 with every error as a cause.
+pub(crate) fn check(target: &Target<'_>, name: &str, errors: &oarlock_meta::ErrorList) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&target.group_kind(), name, errors.as_slice()))
+}
+
+/// The present, as RFC 3339 seconds.
+#[must_use]
+pub(crate) fn now_text() -> String {
+    oarlock_meta::Time::from_unix(oarlock_runtime::clock::wall().as_second()).to_string()
+}
+
+/// Warnings of an object go to the caller.
+pub(crate) fn warn(caller: &Caller, obj: &Obj) {
+    for text in oarlock_apis::warnings(obj) {
+        caller.warn(text);
+    }
+}
+
+/// How often admission decides again because something committed together with the object changed meanwhile.
+pub(crate) const COMPANION_RETRIES: usize = 8;

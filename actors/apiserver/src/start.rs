@@ -1,0 +1,157 @@
+//! Puts a server together: store, authentication, authorization, admission, listener.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_admission::Chain;
+use oarlock_auth::authenticators::RequestHeader;
+use oarlock_auth::tokens::{Issuer, Verifier};
+use oarlock_auth::{Authenticators, Authorizers};
+use oarlock_meta::{MicroTime, Time};
+use oarlock_pki::tls::{ServingCertificate, server_config};
+use oarlock_pki::{ClientTrust, Pki, VerifyingKeys};
+use oarlock_registry::{Reader, index::StoredIndexer};
+use oarlock_runtime::System;
+use oarlock_schema::Value;
+use oarlock_storage::Log;
+use oarlock_store::{Entry, Store, expirer};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::Config;
+use crate::http::listener;
+use crate::lookup::ReaderLookup;
+use crate::server::{Parts, Server};
+use crate::state::State;
+use crate::streaming::NodesRef;
+use crate::{bootstrap, policy};
+
+/// What a server is started with.
+pub struct Options {
+    /// Facts of the server; its `port` is the listener's.
+    pub config: Config,
+    /// Keys and certificates.
+    pub pki: Pki,
+    /// Where the state is kept.
+    pub log: Arc<dyn Log>,
+    /// How the store is set up.
+    pub store: oarlock_store::Options,
+    /// The bound socket.
+    pub listener: TcpListener,
+    /// The way to kubelets.
+    pub nodes: NodesRef,
+    /// Admission stages to leave out, by name.
+    pub disable_admission: Vec<String>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store cannot be loaded.
+    #[error(transparent)]
+    Store(#[from] oarlock_store::StartError),
+    /// Keys or certificates are unusable.
+    #[error(transparent)]
+    Pki(#[from] oarlock_pki::Error),
+    /// An actor cannot be spawned.
+    #[error(transparent)]
+    Actor(#[from] oarlock_runtime::Error),
+    /// The socket is unusable.
+    #[error("listener: {0}")]
+    Socket(#[from] std::io::Error),
+}
+
+/// A server that listens.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// The server.
+    pub server: Server,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// Starts a server. When it returns, the socket answers; readiness follows when bootstrapping is done.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn start(system: &System, options: Options) -> Result<Running, StartError> {
+    let Options { mut config, pki, log, store, listener: socket, nodes, disable_admission } = options;
+    let address = socket.local_addr()?;
+    config.port = address.port();
+    let store = Store::start(system, log, Arc::new(StoredIndexer), store).await?;
+    let reader = Reader::new(store.view().clone());
+
+    let clients = ClientTrust::new([pki.ca.certificate()])?;
+    let proxies = ClientTrust::new([pki.front_proxy_ca.certificate()])?;
+    let keys = VerifyingKeys::new().with_pem(&pki.service_account_public_pem)?;
+    config.jwks = keys.jwks();
+    config.ca_pem = pki.ca.certificate_pem();
+    config.client_ca_pem = pki.ca.certificate_pem();
+    config.front_proxy_ca_pem = pki.front_proxy_ca.certificate_pem();
+    let audiences = vec![config.issuer.clone()];
+    let verifier = Verifier::new(vec![config.issuer.clone()], audiences.clone(), keys);
+    let authenticators = Authenticators::new()
+        .with_clients(clients.clone())
+        .with_front_proxy(RequestHeader::standard(proxies, vec!["front-proxy-client".to_owned()]))
+        .with_tokens(verifier, Arc::new(ReaderLookup::new(reader.clone())));
+    let serving = ServingCertificate::new(&pki.serving)?;
+    let tls = TlsAcceptor::from(Arc::new(server_config(serving, Some(&clients))?));
+    let issuer = Issuer::new(Arc::new(pki.service_account), config.issuer.clone(), audiences);
+
+    let stages = oarlock_admission::table::stages(&reader);
+    let admission =
+        Chain::new(stages.into_iter().filter(|s| !disable_admission.iter().any(|d| d == s.name())).collect());
+    expire_events(system, &store, config.event_ttl).await?;
+    let server = Server::new(Parts {
+        store,
+        reader,
+        authorizers: Authorizers::new(),
+        admission,
+        authenticators,
+        issuer,
+        config,
+        state: State::default(),
+        system: system.clone(),
+        nodes,
+    });
+    policy::start(system, &server).await?;
+    let (for_bootstrap, for_listener, socket) = (server.clone(), server.clone(), Arc::new(socket));
+    system.spawn_loop(&bootstrap::BOOTSTRAP, "main", move |ctx| bootstrap::run(ctx, for_bootstrap.clone())).await?;
+    let run = move |ctx| listener::run(ctx, Arc::clone(&socket), tls.clone(), for_listener.clone());
+    system.spawn_loop(&listener::LISTENER, address.to_string(), run).await?;
+    Ok(Running { server, address })
+}
+
+/// Events go after `ttl` without a new occurrence.
+async fn expire_events(system: &System, store: &Store, ttl: Duration) -> Result<(), oarlock_runtime::Error> {
+    let expiry = move |entry: &Entry| {
+        let bytes = entry.bytes()?;
+        let obj = oarlock_registry::index::decode(bytes, oarlock_schema::type_named("core/v1.Event")?).ok()?;
+        let text = |path: &[&str]| obj.at(path).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
+        let micros = text(&["series", "lastObservedTime"]).or_else(|| text(&["eventTime"]));
+        let seconds = text(&["lastTimestamp"]).or_else(|| text(&["metadata", "creationTimestamp"]));
+        let last = seconds.and_then(|t| Time::parse(&t).ok()).map(|t| t.unix());
+        let last = last
+            .into_iter()
+            .chain(micros.and_then(|t| MicroTime::parse(&t).ok()).map(|t| t.unix_micros() / 1_000_000))
+            .max()?;
+        let ttl = i64::try_from(ttl.as_secs()).ok()?;
+        jiff::Timestamp::from_second(last.saturating_add(ttl)).ok()
+    };
+    expirer::start(system, store.clone(), "/registry/events/", Arc::new(expiry)).await.map(|_| ())
+}
+
+/// Waits until the server is ready, at most until `deadline`.
+///
+/// # Errors
+/// When it is not ready in time.
+pub async fn ready(server: &Server, deadline: oarlock_runtime::Instant) -> Result<(), oarlock_runtime::clock::Elapsed> {
+    oarlock_runtime::clock::timeout_at(deadline, server.state().bootstrapped()).await
+}

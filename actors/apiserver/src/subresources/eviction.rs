@@ -1,0 +1,157 @@
+//! `pods/eviction`: a deletion that disruption budgets may refuse.
+
+use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
+use oarlock_meta::{Cause, LabelSelector, Status};
+use oarlock_schema::views::core_v1::Pod;
+use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
+use oarlock_schema::{Obj, Str, Value, resource};
+
+use crate::caller::Caller;
+use crate::selectors;
+use crate::server::Server;
+use crate::target::Target;
+use crate::verbs::delete;
+use crate::verbs::update::{Change, modify};
+
+/// Upstream's pause before a blocked eviction should be tried again, when the budget has not been observed yet.
+const RETRY_AFTER: u32 = 10;
+
+/// Evicts the pod that the URL names.
+///
+/// # Errors
+/// 404; 429 when a budget allows no disruption; 500 when more than one budget matches.
+pub(crate) async fn evict(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    body: &Obj,
+    options: &WriteOptions,
+) -> Result<Reply, Status> {
+    let Some(eviction) = body.view::<Eviction<'_>>() else {
+        return Err(Status::bad_request("the body is no Eviction"));
+    };
+    let named = body.meta().name();
+    if !named.is_empty() && named != target.name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let pod_target = Target { subresource: "", ..*target };
+    let entry = server.view().get(&pod_target.key(target.name)?).ok_or_else(|| pod_target.not_found())?;
+    let pod = pod_target.decode(&entry)?;
+    let delete_options = options_of(eviction, options.dry_run);
+    if must_ask(&pod) {
+        spend(server, caller, target, &pod, options).await?;
+    }
+    delete::delete(server, caller, &pod_target, &delete_options).await?;
+    Ok(Reply::Status(Status { code: 201, ..Status::success() }))
+}
+
+/// Pods that never ran, or have ended, or are already going cost no budget.
+fn must_ask(pod: &Obj) -> bool {
+    let phase = pod.view::<Pod<'_>>().map_or("", |p| p.status().phase());
+    !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.meta().deletion_timestamp().is_none_or(|t| t.is_empty())
+}
+
+fn options_of(eviction: Eviction<'_>, dry_run: bool) -> DeleteOptions {
+    let Some(given) = eviction.delete_options() else { return DeleteOptions { dry_run, ..DeleteOptions::default() } };
+    let preconditions = given.preconditions();
+    DeleteOptions {
+        grace_period_seconds: given.grace_period_seconds(),
+        propagation: match given.propagation_policy() {
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some("Background") => Some(Propagation::Background),
+            _ => None,
+        },
+        uid: preconditions.and_then(|p| p.uid()).map(Str::new),
+        resource_version: None,
+        dry_run: dry_run || given.dry_run().iter().any(|d| d == "All"),
+    }
+}
+
+/// Takes one disruption from the budget that covers the pod, by compare-and-swap on its status.
+async fn spend(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    pod: &Obj,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let Some(budgets) = resource("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+    let covering: Vec<Obj> = server
+        .reader()
+        .list(budgets, Some(target.namespace))
+        .into_iter()
+        .filter(|budget| covers(budget, pod))
+        .collect();
+    let budget = match covering.as_slice() {
+        [] => return Ok(()),
+        [one] => one,
+        _ => {
+            return Err(Status::internal_error(
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+            ));
+        }
+    };
+    let healthy = ready(pod);
+    let budget_target = Target::new(budgets, "status", target.namespace, budget.name());
+    let pod_name = target.name;
+    let now = crate::stages::now_text();
+    let mut change = |old: &Obj, _: oarlock_meta::Revision| -> Result<Change, Status> {
+        let Some(view) = old.view::<PodDisruptionBudget<'_>>() else {
+            return Err(Status::internal_error("stored budget is no budget"));
+        };
+        let (status, spec) = (view.status(), view.spec());
+        let policy = spec.unhealthy_pod_eviction_policy().unwrap_or("");
+        let free = !healthy
+            && (policy == "AlwaysAllow"
+                || (status.current_healthy() >= status.desired_healthy() && status.desired_healthy() > 0));
+        if free {
+            return Ok(Change::own(old.clone()));
+        }
+        if status.observed_generation() < old.meta().generation() {
+            return Err(blocked(
+                format!("The disruption budget {} is still being processed by the server.", old.name()),
+                RETRY_AFTER,
+            ));
+        }
+        if status.disruptions_allowed() <= 0 {
+            let text = format!(
+                "The disruption budget {} needs {} healthy pods and has {} currently",
+                old.name(),
+                status.desired_healthy(),
+                status.current_healthy()
+            );
+            return Err(blocked(text, 0));
+        }
+        let mut obj = old.clone();
+        obj.set_at(&["status", "disruptionsAllowed"], status.disruptions_allowed() - 1);
+        if let Some(Value::Struct(status)) = obj.get_mut("status") {
+            status.set_at(&["disruptedPods", pod_name], now.as_str());
+        }
+        Ok(Change::own(obj))
+    };
+    modify(server, caller, &budget_target, options, &mut change).await.map(|_| ())
+}
+
+fn covers(budget: &Obj, pod: &Obj) -> bool {
+    let selector = budget.at(&["spec", "selector"]).and_then(Value::as_struct).map(selectors::from_struct);
+    let Some(Ok(selector)) = selector else { return false };
+    matches(&selector, pod)
+}
+
+fn matches(selector: &LabelSelector, pod: &Obj) -> bool {
+    let labels = pod.meta().labels();
+    selector.matches(&oarlock_meta::selector::By::new(|name: &str| labels.get(name)))
+}
+
+fn ready(pod: &Obj) -> bool {
+    pod.view::<Pod<'_>>()
+        .is_some_and(|p| p.status().conditions().iter().any(|c| c.type_() == "Ready" && c.status() == "True"))
+}
+
+fn blocked(message: String, retry_after: u32) -> Status {
+    let mut status =
+        Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", retry_after);
+    status.details_mut().causes.push(Cause { reason: "DisruptionBudget".into(), message, field: String::new() });
+    status
+}

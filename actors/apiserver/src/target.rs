@@ -1,0 +1,126 @@
+//! What a call is about: the resource's row, its keys and types, and the conversions between stored and served form.
+
+use bytes::Bytes;
+use oarlock_client::Object;
+use oarlock_meta::{GroupKind, Status};
+use oarlock_registry::{KindDef, index, key};
+use oarlock_schema::{Obj, Resource, TypeRef};
+use oarlock_storage::Key;
+use oarlock_store::Entry;
+
+/// One resource as a call addresses it.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The kind's row.
+    pub kind: KindDef,
+    /// Subresource; empty for the object itself.
+    pub subresource: &'a str,
+    /// Namespace; empty for cluster scope and all namespaces.
+    pub namespace: &'a str,
+    /// Name; empty for the collection.
+    pub name: &'a str,
+}
+
+impl<'a> Target<'a> {
+    /// The target of a resource.
+    #[must_use]
+    pub fn new(resource: &'static Resource, subresource: &'a str, namespace: &'a str, name: &'a str) -> Self {
+        Self { kind: oarlock_registry::kind(resource), subresource, namespace, name }
+    }
+
+    /// The resource's facts.
+    #[must_use]
+    pub fn resource(&self) -> &'static Resource {
+        self.kind.resource
+    }
+
+    /// The key prefix.
+    ///
+    /// # Errors
+    /// 405 for resources that are only answered.
+    pub fn prefix(&self) -> Result<String, Status> {
+        key::prefix(self.resource())
+            .ok_or_else(|| Status::method_not_supported(&self.resource().group_resource(), "list"))
+    }
+
+    /// The key of the named object.
+    ///
+    /// # Errors
+    /// 405 for resources that are only answered.
+    pub fn key(&self, name: &str) -> Result<Key, Status> {
+        key::key(self.resource(), self.namespace, name)
+            .ok_or_else(|| Status::method_not_supported(&self.resource().group_resource(), "get"))
+    }
+
+    /// The type of stored objects.
+    #[must_use]
+    pub fn stored_type(&self) -> TypeRef {
+        index::stored_type(self.resource())
+    }
+
+    /// 404 for the named object.
+    #[must_use]
+    pub fn not_found(&self) -> Status {
+        Status::not_found(&self.resource().group_resource(), self.name)
+    }
+
+    /// Group and kind, as 422 names them.
+    #[must_use]
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind::new(self.resource().group, self.resource().kind)
+    }
+
+    /// Stored and served form are the same bytes.
+    #[must_use]
+    pub fn serves_stored(&self) -> bool {
+        std::ptr::eq(self.stored_type(), self.resource().ty)
+    }
+
+    /// Converts a request's object into the stored type.
+    ///
+    /// # Errors
+    /// A `Status` when the kind has no such conversion.
+    pub fn to_stored(&self, obj: Obj) -> Result<Obj, Status> {
+        if std::ptr::eq(obj.ty(), self.stored_type()) {
+            return Ok(obj);
+        }
+        self.kind.strategy.convert(&obj, self.stored_type())
+    }
+
+    /// Converts a stored object into the served type.
+    ///
+    /// # Errors
+    /// A `Status` when the kind has no such conversion.
+    pub fn to_served(&self, obj: Obj) -> Result<Obj, Status> {
+        if std::ptr::eq(obj.ty(), self.resource().ty) {
+            return Ok(obj);
+        }
+        self.kind.strategy.convert(&obj, self.resource().ty)
+    }
+
+    /// An entry as clients of this version get it.
+    ///
+    /// # Errors
+    /// 500 when stored bytes do not decode.
+    pub fn object(&self, entry: &Entry) -> Result<Object, Status> {
+        let bytes = ready(entry)?;
+        if self.serves_stored() {
+            return Ok(Object::new(self.resource().ty, bytes, entry.revision));
+        }
+        let served = self.to_served(self.decode(entry)?)?;
+        Ok(Object::new(self.resource().ty, oarlock_codec::json::encode(&served).bytes.into(), entry.revision))
+    }
+
+    /// Decodes an entry in its stored type, with its resourceVersion.
+    ///
+    /// # Errors
+    /// 500 when stored bytes do not decode.
+    pub fn decode(&self, entry: &Entry) -> Result<Obj, Status> {
+        index::decode(&ready(entry)?, self.stored_type())
+            .map_err(|e| Status::internal_error(format!("{}: stored object does not decode: {e}", entry.key)))
+    }
+}
+
+fn ready(entry: &Entry) -> Result<Bytes, Status> {
+    entry.bytes().cloned().ok_or_else(|| Status::internal_error(format!("{}: body is not in memory", entry.key)))
+}

@@ -1,0 +1,82 @@
+//! DELETE of one object.
+
+use std::sync::Arc;
+
+use oarlock_admission::Operation;
+use oarlock_client::DeleteOptions;
+use oarlock_meta::{Status, Time};
+use oarlock_registry::delete::{self, Now, Plan};
+use oarlock_runtime::clock;
+use oarlock_storage::Append;
+use oarlock_store::Entry;
+
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::stages::{self, Commit};
+use crate::target::Target;
+
+const RETRIES: usize = 100;
+
+/// What a deletion came to.
+#[derive(Debug)]
+pub enum Deleted {
+    /// The object is gone; its last state.
+    Gone(Arc<Entry>),
+    /// The object waits for its grace period, finalizers or dependents.
+    Pending(Arc<Entry>),
+}
+
+/// Deletes an object or starts its deletion.
+///
+/// # Errors
+/// 404, 409 when a precondition does not hold, whatever admission says.
+pub async fn delete(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    let key = target.key(target.name)?;
+    for _ in 0..RETRIES {
+        let entry = server.view().get(&key).ok_or_else(|| target.not_found())?;
+        let obj = target.decode(&entry)?;
+        let mut attributes = stages::attributes(Operation::Delete, caller, target, None, Some(&obj), options.dry_run);
+        server.admission().admit(&mut attributes).await?;
+        server.admission().validate(&mut attributes).await?;
+        let mut together = attributes.together;
+        let now = Now { unix: clock::wall().as_second(), format: |unix| Time::from_unix(unix).to_string() };
+        let committed = match delete::plan(target.kind, &obj, entry.revision.get(), options, now)? {
+            Plan::Pending => return Ok(Deleted::Pending(entry)),
+            Plan::Remove => {
+                together.extend(crate::allocate::on_delete(server, target, &obj));
+                let parts = oarlock_registry::index::parts(&key, &obj, None);
+                let append = Append::delete(key.clone(), entry.revision);
+                if options.dry_run {
+                    return Ok(Deleted::Gone(entry));
+                }
+                stages::commit(server, caller, append, parts, together, false).await?.done().map(Deleted::Gone)
+            }
+            Plan::Mark(mut marked) => {
+                let encoded = stages::encode(&key, &mut marked);
+                let append = Append::update(key.clone(), entry.revision, encoded.value);
+                let commit = stages::commit(server, caller, append, encoded.parts, together, options.dry_run).await?;
+                commit.done().map(Deleted::Pending)
+            }
+        };
+        if let Some(deleted) = committed {
+            return Ok(deleted);
+        }
+    }
+    Err(Status::server_timeout(&target.resource().group_resource(), "delete", 1))
+}
+
+impl Commit {
+    /// The entry of a commit that went through.
+    #[must_use]
+    pub(crate) fn done(self) -> Option<Arc<Entry>> {
+        match self {
+            Self::Done(entry) => Some(entry),
+            Self::Conflict { .. } => None,
+        }
+    }
+}

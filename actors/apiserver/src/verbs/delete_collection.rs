@@ -1,0 +1,34 @@
+//! DELETE of a collection: what the list options select, each by the rules of a single deletion.
+
+use oarlock_client::{DeleteOptions, List, ListOptions, Object};
+use oarlock_meta::Status;
+
+use super::{delete, list};
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::target::Target;
+
+/// Deletes what is selected and returns the deleted objects.
+///
+/// # Errors
+/// Those of list and of the first deletion that fails for another reason than that the object is already gone.
+pub async fn delete_collection(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    list_options: &ListOptions,
+    options: &DeleteOptions,
+) -> Result<List, Status> {
+    let selected = list::list(server, caller, target, list_options).await?;
+    let mut items: Vec<Object> = Vec::with_capacity(selected.items.len());
+    for object in &selected.items {
+        let head = object.head()?;
+        let one = Target { namespace: &head.namespace, name: &head.name, ..*target };
+        match delete::delete(server, caller, &one, options).await {
+            Ok(_) => items.push(object.clone()),
+            Err(status) if status.is_not_found() => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(List { items, ..selected })
+}

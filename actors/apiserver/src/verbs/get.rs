@@ -1,0 +1,23 @@
+//! GET of one object.
+
+use oarlock_client::{GetOptions, Object};
+use oarlock_meta::Status;
+
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::target::Target;
+
+/// Reads an object; `resourceVersion` waits until the View has come that far.
+///
+/// # Errors
+/// 404; 504 when the asked revision does not come in time.
+pub async fn get(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &GetOptions,
+) -> Result<Object, Status> {
+    server.fresh_enough(options.resource_version, caller.deadline).await?;
+    let entry = server.view().get(&target.key(target.name)?).ok_or_else(|| target.not_found())?;
+    target.object(&entry)
+}

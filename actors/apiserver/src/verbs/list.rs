@@ -1,0 +1,89 @@
+//! LIST: a snapshot of the View, selected, cut into pages.
+
+use oarlock_client::{List, ListOptions, Object, VersionMatch};
+use oarlock_meta::{Revision, Status};
+use oarlock_schema::Str;
+use oarlock_store::{ReadError, Snapshot};
+
+use super::selection::Selection;
+use crate::caller::Caller;
+use crate::page::Token;
+use crate::server::Server;
+use crate::target::Target;
+
+/// Lists objects.
+///
+/// # Errors
+/// 400 for bad selectors and tokens, 410 for a revision or token that is too old, 504 for a revision that does not come in time.
+pub async fn list(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &ListOptions,
+) -> Result<List, Status> {
+    let selection = Selection::new(target.resource(), target.namespace, options)?;
+    let prefix = target.prefix()?;
+    let (snapshot, start) = snapshot(server, caller, &prefix, options).await?;
+    // Upstream serves resourceVersion=0 from its cache, whole.
+    let limit = if options.resource_version == Some(Revision::ZERO) && options.continue_token.is_empty() {
+        usize::MAX
+    } else {
+        usize::try_from(options.limit).ok().filter(|n| *n > 0).unwrap_or(usize::MAX)
+    };
+    let namespace = Some(target.namespace).filter(|ns| !ns.is_empty());
+    let mut items: Vec<Object> = Vec::new();
+    let mut next = None;
+    if let Some(name) = selection.single_name().filter(|_| namespace.is_some() || !target.resource().namespaced) {
+        let entry = snapshot.get(&target.key(name)?).filter(|e| selection.matches(e));
+        items.extend(entry.map(|e| target.object(e)).transpose()?);
+    } else {
+        for entry in snapshot.range(namespace, &start).filter(|e| selection.matches(e)) {
+            if items.len() == limit {
+                next = Some(Str::new(entry.key.rest()));
+                break;
+            }
+            items.push(target.object(entry)?);
+        }
+    }
+    let mut list = List { revision: snapshot.revision(), items, ..List::default() };
+    if let Some(start) = next {
+        server.view().keep(&snapshot);
+        list.continue_token = Token { revision: snapshot.revision(), start: start.clone() }.encode();
+        if selection.is_everything() {
+            list.remaining = u64::try_from(snapshot.count(namespace, &start)).ok();
+        }
+    }
+    Ok(list)
+}
+
+/// The state to list, and where in it to begin.
+async fn snapshot(
+    server: &Server,
+    caller: &Caller,
+    prefix: &str,
+    options: &ListOptions,
+) -> Result<(Snapshot, Str), Status> {
+    let view = server.view();
+    if !options.continue_token.is_empty() {
+        let token = Token::decode(&options.continue_token)?;
+        // A token made of an expired one goes on at the latest state ("inconsistent continue").
+        if token.revision.is_zero() {
+            return Ok((view.list(prefix), token.start));
+        }
+        return match view.list_at(prefix, token.revision) {
+            Ok(snapshot) => Ok((snapshot, token.start)),
+            Err(ReadError::Expired { .. }) => Err(crate::page::expired(&token.start)),
+            Err(other) => Err(crate::errors::read(other)),
+        };
+    }
+    let exact = match (options.version_match, options.resource_version) {
+        (Some(VersionMatch::Exact), Some(revision)) => Some(revision),
+        (None, Some(revision)) if options.limit > 0 && revision > Revision::ZERO => Some(revision),
+        _ => None,
+    };
+    server.fresh_enough(options.resource_version, caller.deadline).await?;
+    match exact {
+        Some(revision) => Ok((view.list_at(prefix, revision).map_err(crate::errors::read)?, Str::default())),
+        None => Ok((view.list(prefix), Str::default())),
+    }
+}

@@ -1,0 +1,79 @@
+//! Which objects a selector selects, decided on entries without decoding them.
+
+use oarlock_client::ListOptions;
+use oarlock_meta::selector::By;
+use oarlock_meta::{FieldSelector, LabelSelector, Status};
+use oarlock_schema::{Resource, Str};
+use oarlock_store::Entry;
+
+/// A checked pair of selectors.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    namespace: Str,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    /// Takes the selectors of a list or watch.
+    ///
+    /// # Errors
+    /// 400 for a field label that the resource does not know.
+    pub fn new(resource: &Resource, namespace: &str, options: &ListOptions) -> Result<Self, Status> {
+        for requirement in options.field_selector.requirements() {
+            let label = requirement.field.as_str();
+            if !matches!(label, "metadata.name" | "metadata.namespace") && !resource.selectable.contains(&label) {
+                return Err(unknown_label(resource, label));
+            }
+        }
+        Ok(Self {
+            namespace: namespace.into(),
+            labels: options.label_selector.clone(),
+            fields: options.field_selector.clone(),
+        })
+    }
+
+    /// Every object of the namespace is selected.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether an entry is selected.
+    #[must_use]
+    pub fn matches(&self, entry: &Entry) -> bool {
+        (self.namespace.is_empty() || entry.namespace() == self.namespace)
+            && (self.labels.is_empty() || self.labels.matches(&By::new(|name: &str| entry.label(name))))
+            && (self.fields.is_empty()
+                || self.fields.matches(&By::new(|name: &str| Some(entry.field(name).unwrap_or("")))))
+    }
+
+    /// The one object that a `metadata.name` selector names.
+    #[must_use]
+    pub fn single_name(&self) -> Option<&str> {
+        self.fields.exact("metadata.name")
+    }
+}
+
+/// Upstream words it by whether the kind has a conversion function for field labels.
+fn unknown_label(resource: &Resource, label: &str) -> Status {
+    if resource.selectable.iter().any(|l| !matches!(*l, "metadata.name" | "metadata.namespace")) {
+        Status::bad_request(format!("field label not supported: {label}"))
+    } else {
+        Status::bad_request(format!(
+            "\"{label}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        ))
+    }
+}
+
+impl Selection {
+    /// A field by whose value the View can wake watchers apart, such as `spec.nodeName` of a kubelet's pods.
+    #[must_use]
+    pub fn indexed_field(&self) -> Option<(&str, &str)> {
+        self.fields
+            .requirements()
+            .iter()
+            .filter(|r| !matches!(r.field.as_str(), "metadata.name" | "metadata.namespace"))
+            .find_map(|r| Some((r.field.as_str(), self.fields.exact(&r.field)?)))
+    }
+}

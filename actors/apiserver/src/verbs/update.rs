@@ -1,0 +1,242 @@
+//! PUT, and the loop under every change of an object: read, change, check, compare-and-swap.
+
+use std::sync::Arc;
+
+use oarlock_admission::Operation;
+use oarlock_client::WriteOptions;
+use oarlock_meta::{ErrorList, FieldError, Path, Revision, Status};
+use oarlock_registry::{delete, prepare};
+use oarlock_schema::Obj;
+use oarlock_storage::Append;
+use oarlock_store::Entry;
+
+use super::create;
+use crate::caller::Caller;
+use crate::ownership;
+use crate::server::Server;
+use crate::stages::{self, Commit};
+use crate::target::Target;
+
+/// How often a change that carries no resourceVersion is tried on newer state.
+const RETRIES: usize = 100;
+
+/// What a change makes of the stored object.
+#[derive(Debug)]
+pub struct Change {
+    /// The object as the request wants it, in the stored type.
+    pub obj: Obj,
+    /// Only if the stored object still has this revision.
+    pub expect: Option<Revision>,
+    /// managedFields are already as they should be (apply).
+    pub managed: bool,
+    /// The server made the change itself by rules of its own (binding): what clients may change does not bind it.
+    pub trusted: bool,
+}
+
+impl Change {
+    /// A change that a client asked for.
+    #[must_use]
+    pub fn asked(obj: Obj, expect: Option<Revision>) -> Self {
+        Self { obj, expect, managed: false, trusted: false }
+    }
+
+    /// A change that the server makes itself.
+    #[must_use]
+    pub fn own(obj: Obj) -> Self {
+        Self { obj, expect: None, managed: true, trusted: true }
+    }
+}
+
+/// What happened to the object.
+#[derive(Debug)]
+pub enum Updated {
+    /// It was changed, or was already so.
+    Changed(Arc<Entry>),
+    /// The change removed its last finalizer, so it is gone; its last state.
+    Gone(Arc<Entry>),
+}
+
+impl Updated {
+    /// The object after the change.
+    #[must_use]
+    pub fn entry(self) -> Arc<Entry> {
+        match self {
+            Self::Changed(entry) | Self::Gone(entry) => entry,
+        }
+    }
+}
+
+/// Replaces an object; creates it where the kind allows that. The flag says that it was created.
+///
+/// # Errors
+/// 400, 404, 409, 422, whatever admission says.
+pub async fn update(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    obj: Obj,
+    options: &WriteOptions,
+) -> Result<(Arc<Entry>, bool), Status> {
+    let mut obj = target.to_stored(obj)?;
+    create::fit_namespace(target, &mut obj)?;
+    check_name(target, &obj)?;
+    oarlock_apis::default(&mut obj);
+    let expect = expected(target, &obj)?;
+    let key = target.key(target.name)?;
+    if server.view().get(&key).is_none() && target.resource().create_on_update && target.subresource.is_empty() {
+        server.authorize_resource(caller, "create", target)?;
+        if let Some(mut meta) = obj.meta_mut() {
+            meta.clear_resource_version();
+        }
+        return Ok((create::create(server, caller, target, obj, options).await?, true));
+    }
+    let mut change = |_: &Obj, _: Revision| Ok(Change::asked(obj.clone(), expect));
+    Ok((modify(server, caller, target, options, &mut change).await?.entry(), false))
+}
+
+/// Changes the named object by a function of its stored state, again on newer state after a conflict unless the change names a revision.
+///
+/// # Errors
+/// 404; 409 when the named revision is not the stored one; 422; what `change` and admission say.
+pub async fn modify(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &WriteOptions,
+    change: &mut (dyn FnMut(&Obj, Revision) -> Result<Change, Status> + Send),
+) -> Result<Updated, Status> {
+    let key = target.key(target.name)?;
+    let resource = target.resource();
+    for _ in 0..RETRIES {
+        let entry = server.view().get(&key).ok_or_else(|| target.not_found())?;
+        let old = target.decode(&entry)?;
+        let Change { mut obj, expect, managed, trusted } = change(&old, entry.revision)?;
+        if expect.is_some_and(|revision| revision != entry.revision) {
+            return Err(Status::conflict_modified(&resource.group_resource(), target.name));
+        }
+        check_uid(target, &obj, &old)?;
+        if !managed {
+            ownership::on_update(caller, target, options, &mut obj, &old);
+        }
+        let mut attributes =
+            stages::attributes(Operation::Update, caller, target, Some(&mut obj), Some(&old), options.dry_run);
+        server.admission().admit(&mut attributes).await?;
+        prepare::before_update(target.kind, target.subresource, &mut obj, &old);
+        oarlock_apis::drop_disabled(&mut obj, Some(&old));
+        stages::warn(caller, &obj);
+        if !trusted {
+            let errors = oarlock_apis::validate_change(resource, target.subresource, &obj, &old);
+            stages::check(target, target.name, &errors)?;
+        }
+        crate::escalation::check(server, caller, target, &obj, Some(&old))?;
+        let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;
+        let mut attributes =
+            stages::attributes(Operation::Update, caller, target, Some(&mut obj), Some(&old), options.dry_run);
+        server.admission().validate(&mut attributes).await?;
+        let mut together = attributes.together;
+        together.extend(companions);
+        if delete::is_finished(target.kind, &obj) {
+            match stages::commit(
+                server,
+                caller,
+                Append::delete(key.clone(), entry.revision),
+                entry_parts(&key, &obj),
+                together,
+                options.dry_run,
+            )
+            .await?
+            {
+                // The answer is what the change made, at the revision it was made from.
+                Commit::Done(_) => {
+                    let last = stages::encode(&key, &mut obj);
+                    return Ok(Updated::Gone(Arc::new(Entry::new(key, &last.value, entry.revision, last.parts))));
+                }
+                Commit::Conflict { .. } if expect.is_none() => continue,
+                Commit::Conflict { .. } => {
+                    return Err(Status::conflict_modified(&resource.group_resource(), target.name));
+                }
+            }
+        }
+        let encoded = stages::encode(&key, &mut obj);
+        if together.is_empty() && ownership::is_same(&obj, &old) {
+            return Ok(Updated::Changed(entry));
+        }
+        let append = Append::update(key.clone(), entry.revision, encoded.value);
+        match stages::commit(server, caller, append, encoded.parts, together, options.dry_run).await? {
+            Commit::Done(entry) => return Ok(Updated::Changed(entry)),
+            Commit::Conflict { own: true, .. } if expect.is_some() => {
+                return Err(Status::conflict_modified(&resource.group_resource(), target.name));
+            }
+            Commit::Conflict { .. } => {}
+        }
+    }
+    Err(Status::server_timeout(&resource.group_resource(), "update", 1))
+}
+
+fn entry_parts(key: &oarlock_storage::Key, obj: &Obj) -> oarlock_store::EntryParts {
+    oarlock_registry::index::parts(key, obj, None)
+}
+
+fn check_uid(target: &Target<'_>, new: &Obj, old: &Obj) -> Result<(), Status> {
+    let (asked, have) = (new.meta().uid(), old.meta().uid());
+    if asked.is_empty() || asked == have {
+        return Ok(());
+    }
+    Err(Status::conflict(
+        &target.resource().group_resource(),
+        target.name,
+        format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {have}"),
+    ))
+}
+
+/// The revision that a body names; kinds that forbid unconditional updates insist on one.
+fn expected(target: &Target<'_>, obj: &Obj) -> Result<Option<Revision>, Status> {
+    let text = obj.meta().resource_version();
+    if text.is_empty() || text == "0" {
+        if target.resource().unconditional_update {
+            return Ok(None);
+        }
+        let mut errors = ErrorList::default();
+        errors.push(FieldError::invalid(
+            &Path::new("metadata").child("resourceVersion"),
+            oarlock_meta::field::Raw("0x0"),
+            "must be specified for an update",
+        ));
+        return Err(Status::invalid(&target.group_kind(), target.name, errors.as_slice()));
+    }
+    parse_revision(target, text).map(Some)
+}
+
+/// Parses a resourceVersion of a body.
+///
+/// # Errors
+/// 422 when it is no number.
+pub fn parse_revision(target: &Target<'_>, text: &str) -> Result<Revision, Status> {
+    text.parse::<u64>().map(Revision).map_err(|_| {
+        let mut errors = ErrorList::default();
+        let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
+        errors.push(FieldError::invalid(&Path::new("metadata").child("resourceVersion"), text, why));
+        Status::invalid(&target.group_kind(), target.name, errors.as_slice())
+    })
+}
+
+/// The object's name is the URL's.
+///
+/// # Errors
+/// 400 when it is absent or another.
+fn check_name(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
+    let name = obj.meta().name();
+    if name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
+    }
+    if name != target.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            target.name
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! WATCH: initial state if asked for, then the shared ring through this watcher's selection.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_client::{ListOptions, VersionMatch};
+use oarlock_meta::{Revision, Status};
+use oarlock_runtime::{Instant, clock, rng};
+use oarlock_store::{Entry, Event, EventKind, Interest, WatchCursor};
+
+use super::selection::Selection;
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::target::Target;
+
+/// Events handed on at a time.
+const BATCH: usize = 256;
+/// Bookmarks come about once a minute.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A watch without `timeoutSeconds` ends after one to two times this (upstream: `--min-request-timeout`).
+const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// One thing to tell the watcher.
+#[derive(Clone, Debug)]
+pub enum Delivery {
+    /// An object as it is at the start of the watch.
+    Initial(Arc<Entry>),
+    /// An event that reads for this watcher as it is.
+    Plain(Arc<Event>),
+    /// An event that means another thing to this watcher, because the object came into or left its selection.
+    Crossed(EventKind, Arc<Entry>),
+    /// Everything up to this revision has been told.
+    Bookmark {
+        /// That revision.
+        revision: Revision,
+        /// It ends the initial objects.
+        initial_end: bool,
+    },
+    /// The watch failed; nothing follows.
+    Failed(Status),
+}
+
+/// A running watch.
+pub struct Watch {
+    cursor: WatchCursor,
+    selection: Arc<Selection>,
+    initial: VecDeque<Delivery>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    ends: Instant,
+    last_bookmark: Revision,
+    over: bool,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("over", &self.over).finish_non_exhaustive()
+    }
+}
+
+/// Starts a watch.
+///
+/// # Errors
+/// 400 and 422 for bad options, 410 when the revision is below the window, 504 when initial state is not fresh in time.
+pub async fn watch(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &ListOptions,
+) -> Result<Watch, Status> {
+    let selection = Arc::new(Selection::new(target.resource(), target.namespace, options)?);
+    let prefix = target.prefix()?;
+    let streams_initial = options.send_initial_events == Some(true);
+    let from_now = options.resource_version.is_none_or(Revision::is_zero);
+    let wants_initial = match options.send_initial_events {
+        Some(wants) => wants,
+        None => from_now,
+    };
+    let (after, initial) = if wants_initial || from_now {
+        let fresh = if streams_initial && options.resource_version.is_none() {
+            None
+        } else {
+            options.resource_version.or(Some(Revision::ZERO))
+        };
+        server.fresh_enough(fresh, caller.deadline).await?;
+        let snapshot = server.view().list(&prefix);
+        let namespace = Some(target.namespace).filter(|ns| !ns.is_empty());
+        let mut initial: VecDeque<Delivery> = VecDeque::new();
+        if wants_initial {
+            initial
+                .extend(snapshot.range(namespace, "").filter(|e| selection.matches(e)).cloned().map(Delivery::Initial));
+            if streams_initial && options.allow_bookmarks {
+                initial.push_back(Delivery::Bookmark { revision: snapshot.revision(), initial_end: true });
+            }
+        }
+        (snapshot.revision(), initial)
+    } else {
+        (options.resource_version.unwrap_or(Revision::ZERO), VecDeque::new())
+    };
+    let filter_selection = Arc::clone(&selection);
+    let filter = (!selection.is_everything()).then(|| {
+        Box::new(move |event: &Event| {
+            filter_selection.matches(&event.entry) || event.prev.as_ref().is_some_and(|p| filter_selection.matches(p))
+        }) as oarlock_store::Filter
+    });
+    let cursor = server
+        .view()
+        .watch(&prefix, after, interest(target, &selection), filter)
+        .map_err(|gone| Status::expired(format!("too old resource version: {after} ({})", gone.floor)))?;
+    let lifetime = options.timeout.unwrap_or_else(|| MIN_TIMEOUT + rng::jitter(MIN_TIMEOUT, 100) / 2);
+    Ok(Watch {
+        cursor,
+        selection,
+        initial,
+        bookmarks: options.allow_bookmarks,
+        next_bookmark: clock::after(BOOKMARK_EVERY),
+        ends: clock::after(lifetime),
+        last_bookmark: Revision::ZERO,
+        over: false,
+    })
+}
+
+/// Options that a watch refuses (upstream: `ValidateListOptions` with watch).
+///
+/// # Errors
+/// 422.
+pub fn validate(options: &ListOptions) -> Result<(), Status> {
+    use oarlock_meta::{ErrorList, FieldError, GroupKind, Path};
+    let mut errors = ErrorList::default();
+    let matches = Path::new("resourceVersionMatch");
+    match (options.send_initial_events, options.version_match) {
+        (Some(_), None) => errors.push(FieldError::forbidden(
+            &matches,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        )),
+        (Some(_), Some(VersionMatch::Exact)) => {
+            errors.push(FieldError::not_supported(&matches, "Exact", &["NotOlderThan"]))
+        }
+        (None, Some(_)) => errors.push(FieldError::forbidden(
+            &matches,
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )),
+        _ => {}
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&GroupKind::new("meta.k8s.io", "ListOptions"), "", errors.as_slice()))
+}
+
+fn interest(target: &Target<'_>, selection: &Selection) -> Interest {
+    if let Some(name) =
+        selection.single_name().filter(|_| !target.namespace.is_empty() || !target.resource().namespaced)
+    {
+        return Interest::Object { namespace: target.namespace.into(), name: name.into() };
+    }
+    if let Some((field, value)) = selection.indexed_field() {
+        return Interest::Field { field: field.into(), value: value.into() };
+    }
+    if target.namespace.is_empty() { Interest::All } else { Interest::Namespace(target.namespace.into()) }
+}
+
+impl Watch {
+    /// What comes next, at least one delivery; `None` when the watch has ended in good order.
+    pub async fn next(&mut self) -> Option<Vec<Delivery>> {
+        if self.over {
+            return None;
+        }
+        if !self.initial.is_empty() {
+            let count = self.initial.len().min(BATCH);
+            return Some(self.initial.drain(..count).collect());
+        }
+        loop {
+            let wake = if self.bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
+            let batch = match self.cursor.next_batch(BATCH, wake).await {
+                Ok(batch) => batch,
+                Err(gone) => {
+                    self.over = true;
+                    let text = format!("too old resource version: the watch window begins at {}", gone.floor);
+                    return Some(vec![Delivery::Failed(Status::expired(text))]);
+                }
+            };
+            let deliveries: Vec<Delivery> = batch.events.into_iter().filter_map(|e| self.deliver(e)).collect();
+            if !deliveries.is_empty() {
+                return Some(deliveries);
+            }
+            if self.ends.passed() {
+                self.over = true;
+                // A last bookmark lets the client go on where it is.
+                return self.bookmark(batch.progress).map(|b| vec![b]);
+            }
+            if self.bookmarks && self.next_bookmark.passed() {
+                self.next_bookmark = clock::after(BOOKMARK_EVERY);
+                if let Some(bookmark) = self.bookmark(batch.progress) {
+                    return Some(vec![bookmark]);
+                }
+            }
+        }
+    }
+
+    fn bookmark(&mut self, revision: Revision) -> Option<Delivery> {
+        if !self.bookmarks || revision <= self.last_bookmark {
+            return None;
+        }
+        self.last_bookmark = revision;
+        Some(Delivery::Bookmark { revision, initial_end: false })
+    }
+
+    /// What an event means to this watcher's selection.
+    fn deliver(&self, event: Arc<Event>) -> Option<Delivery> {
+        if self.selection.is_everything() {
+            return Some(Delivery::Plain(event));
+        }
+        let now = self.selection.matches(&event.entry);
+        let before = event.prev.as_ref().is_some_and(|prev| self.selection.matches(prev));
+        match (event.kind, before, now) {
+            (EventKind::Added, _, true) | (EventKind::Modified, true, true) => Some(Delivery::Plain(event)),
+            (EventKind::Deleted, true, _) => Some(Delivery::Plain(event)),
+            (EventKind::Modified, false, true) => Some(Delivery::Crossed(EventKind::Added, Arc::clone(&event.entry))),
+            (EventKind::Modified, true, false) => {
+                let last = event.prev.as_ref()?.at_revision(event.revision);
+                Some(Delivery::Crossed(EventKind::Deleted, Arc::new(last)))
+            }
+            _ => None,
+        }
+    }
+}

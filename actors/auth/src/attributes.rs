@@ -1,0 +1,188 @@
+//! What is asked of an authorizer, and what it answers (upstream: `authorizer.Attributes`, `authorizer.Decision`).
+
+use std::sync::Arc;
+
+use oarlock_meta::quote::quote;
+use oarlock_meta::{FieldSelector, GroupResource, LabelSelector, Status};
+
+use crate::UserInfo;
+use crate::authorizers::rbac::Binding;
+
+/// One request, as authorization sees it. Empty text means "not given".
+#[derive(Debug, Clone, Copy)]
+pub struct Attributes<'a> {
+    /// Who asks.
+    pub user: &'a UserInfo,
+    /// `get`, `list`, …; for a path the HTTP method in lower case.
+    pub verb: &'a str,
+    /// Whether an object of the API is meant, or a path such as `/healthz`.
+    pub resource_request: bool,
+    /// The API group; empty for the core group.
+    pub group: &'a str,
+    /// The API version.
+    pub version: &'a str,
+    /// The resource, in the plural.
+    pub resource: &'a str,
+    /// The subresource.
+    pub subresource: &'a str,
+    /// The namespace; empty for cluster-wide requests.
+    pub namespace: &'a str,
+    /// The object's name; empty for collections and for creation.
+    pub name: &'a str,
+    /// The path, for requests that mean no resource.
+    pub path: &'a str,
+    /// The field selector, when there is one and it parses.
+    pub fields: Option<&'a FieldSelector>,
+    /// The label selector, when there is one and it parses.
+    pub labels: Option<&'a LabelSelector>,
+}
+
+impl<'a> Attributes<'a> {
+    /// A request for a resource; the other fields are set with struct update syntax.
+    #[must_use]
+    pub const fn resource(user: &'a UserInfo, verb: &'a str, group: &'a str, resource: &'a str) -> Self {
+        Self {
+            user,
+            verb,
+            resource_request: true,
+            group,
+            version: "",
+            resource,
+            subresource: "",
+            namespace: "",
+            name: "",
+            path: "",
+            fields: None,
+            labels: None,
+        }
+    }
+
+    /// A request for a path.
+    #[must_use]
+    pub const fn path(user: &'a UserInfo, verb: &'a str, path: &'a str) -> Self {
+        let mut attributes = Self::resource(user, verb, "", "");
+        attributes.resource_request = false;
+        attributes.path = path;
+        attributes
+    }
+
+    /// The 403 for this request. Texts are upstream's (`responsewriters.ForbiddenStatusError`), HTML characters escaped as there.
+    #[must_use]
+    pub fn forbidden(&self, reason: &str) -> Status {
+        let mut text = escape(&self.refusal());
+        if !reason.is_empty() {
+            text.push_str(": ");
+            text.push_str(reason);
+        }
+        Status::forbidden(&GroupResource::new(self.group, self.resource), self.name, text)
+    }
+
+    fn refusal(&self) -> String {
+        let user = quote(&self.user.name);
+        if !self.resource_request {
+            return format!("User {user} cannot {} path {}", self.verb, quote(self.path));
+        }
+        let resource = if self.subresource.is_empty() {
+            quote(self.resource)
+        } else {
+            quote(&format!("{}/{}", self.resource, self.subresource))
+        };
+        let scope = if self.namespace.is_empty() {
+            "at the cluster scope".to_owned()
+        } else {
+            format!("in the namespace {}", quote(self.namespace))
+        };
+        let (verb, group) = (self.verb, quote(self.group));
+        format!("User {user} cannot {verb} resource {resource} in API group {group} {scope}")
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// What an authorizer answers.
+#[derive(Debug, Clone)]
+pub enum Decision {
+    /// Go on, nobody else is asked.
+    Allow(Grant),
+    /// Refused, nobody else is asked; the text says why.
+    Deny(String),
+    /// Somebody else may allow it; the text says why this one did not.
+    NoOpinion(String),
+}
+
+impl Decision {
+    /// Whether the request may go on.
+    #[must_use]
+    pub const fn allowed(&self) -> bool {
+        matches!(self, Self::Allow(_))
+    }
+
+    /// Why, in upstream's words: for audit, for access reviews, for the 403.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Allow(grant) => grant.to_string(),
+            Self::Deny(reason) | Self::NoOpinion(reason) => reason.clone(),
+        }
+    }
+}
+
+/// What allowed a request. Rendered only when somebody wants to know.
+#[derive(Debug, Clone)]
+pub enum Grant {
+    /// A built-in rule that upstream gives no reason for: `system:masters`, or the Node authorizer.
+    BuiltIn,
+    /// A role binding, through one of its subjects.
+    Binding {
+        /// The binding.
+        binding: Arc<Binding>,
+        /// The first of its subjects that applies.
+        subject: usize,
+    },
+}
+
+impl std::fmt::Display for Grant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BuiltIn => Ok(()),
+            Self::Binding { binding, subject } => write!(f, "RBAC: allowed by {}", binding.describe(*subject)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(attributes: Attributes<'_>, reason: &str) -> String {
+        attributes.forbidden(reason).message.clone()
+    }
+
+    #[test]
+    fn the_refusal_is_upstreams_text() {
+        let user = UserInfo::new("x", [""; 0]);
+        let list = Attributes { namespace: "default", ..Attributes::resource(&user, "list", "", "pods") };
+        assert_eq!(
+            message(list, ""),
+            r#"pods is forbidden: User "x" cannot list resource "pods" in API group "" in the namespace "default""#
+        );
+        let scale =
+            Attributes { subresource: "scale", name: "d", ..Attributes::resource(&user, "get", "apps", "deployments") };
+        assert_eq!(
+            message(scale, "because"),
+            r#"deployments.apps "d" is forbidden: User "x" cannot get resource "deployments/scale" in API group "apps" at the cluster scope: because"#
+        );
+        assert_eq!(message(Attributes::path(&user, "get", "/"), ""), r#"forbidden: User "x" cannot get path "/""#);
+    }
+
+    #[test]
+    fn a_user_cannot_put_markup_into_the_refusal() {
+        let user = UserInfo::new("<b>&", [""; 0]);
+        assert_eq!(
+            message(Attributes::path(&user, "get", "/"), ""),
+            r#"forbidden: User "&lt;b&gt;&amp;" cannot get path "/""#
+        );
+    }
+}

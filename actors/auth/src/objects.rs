@@ -1,0 +1,66 @@
+//! From the store's objects to what the authorizers keep: roles and bindings to RBAC, pods, volumes, attachments and slices to the
+//! Node authorizer. Objects of other kinds pass unnoticed.
+
+mod node;
+mod rbac;
+#[cfg(test)]
+mod tests;
+
+use oarlock_schema::Obj;
+use oarlock_schema::views::{core_v1, rbac_v1, resource_v1, storage_v1};
+
+pub use node::{pod_refs, volume_refs};
+pub use rbac::{binding, policy_rules, role_ref};
+
+use crate::authorizers::Authorizers;
+use crate::authorizers::rbac::Change;
+
+impl Authorizers {
+    /// Takes note of objects that were created or updated, or that are there when the server starts. RBAC objects become visible
+    /// together: a first load should be one call.
+    pub fn observe<'a>(&self, objects: impl IntoIterator<Item = &'a Obj>) {
+        let mut changes = Vec::new();
+        for object in objects {
+            match rbac::upserted(object) {
+                Some(change) => changes.push(change),
+                None => self.observe_related(object),
+            }
+        }
+        if !changes.is_empty() {
+            self.rbac().apply(changes);
+        }
+    }
+
+    /// Takes note of the deletion of an object.
+    pub fn forget(&self, object: &Obj) {
+        let (namespace, name) = (object.namespace(), object.name());
+        if object.view::<rbac_v1::Role<'_>>().is_some() || object.view::<rbac_v1::ClusterRole<'_>>().is_some() {
+            self.rbac().apply([Change::RoleGone { namespace: namespace.into(), name: name.into() }]);
+        } else if object.view::<rbac_v1::RoleBinding<'_>>().is_some()
+            || object.view::<rbac_v1::ClusterRoleBinding<'_>>().is_some()
+        {
+            self.rbac().apply([Change::BindingGone { namespace: namespace.into(), name: name.into() }]);
+        } else if object.view::<core_v1::Pod<'_>>().is_some() {
+            self.node().delete_pod(namespace, name);
+        } else if object.view::<core_v1::PersistentVolume<'_>>().is_some() {
+            self.node().delete_volume(name);
+        } else if object.view::<storage_v1::VolumeAttachment<'_>>().is_some() {
+            self.node().delete_attachment(name);
+        } else if object.view::<resource_v1::ResourceSlice<'_>>().is_some() {
+            self.node().delete_slice(name);
+        }
+    }
+
+    fn observe_related(&self, object: &Obj) {
+        if let Some(pod) = object.view::<core_v1::Pod<'_>>() {
+            self.node().upsert_pod(pod_refs(pod));
+        } else if let Some(volume) = object.view::<core_v1::PersistentVolume<'_>>() {
+            let (claim, secrets) = volume_refs(volume);
+            self.node().upsert_volume(object.name(), claim, secrets);
+        } else if let Some(attachment) = object.view::<storage_v1::VolumeAttachment<'_>>() {
+            self.node().upsert_attachment(object.name(), attachment.spec().node_name());
+        } else if let Some(slice) = object.view::<resource_v1::ResourceSlice<'_>>() {
+            self.node().upsert_slice(object.name(), slice.spec().node_name().unwrap_or(""));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Who belongs to whom: adoption and release by selectors (upstream `ControllerRefManager`).
+
+use std::sync::Arc;
+
+use oarlock_informer::{Cache, Index, Item, ObjMeta};
+use oarlock_meta::LabelSelector;
+
+/// What an owner has, could take and must let go.
+#[derive(Debug)]
+pub(crate) struct Claims<T> {
+    /// Its own, in key order.
+    pub(crate) mine: Vec<Arc<Item<T>>>,
+    /// Nobody's, to be taken.
+    pub(crate) adopt: Vec<Arc<Item<T>>>,
+    /// Its own that the selector does not select any more.
+    pub(crate) release: Vec<Arc<Item<T>>>,
+}
+
+/// Sorts candidates: those controlled by `owner` and those that nobody controls.
+pub(crate) fn claim<T>(
+    owner: &ObjMeta,
+    selector: Option<&LabelSelector>,
+    candidates: impl IntoIterator<Item = Arc<Item<T>>>,
+) -> Claims<T> {
+    let mut claims = Claims { mine: Vec::new(), adopt: Vec::new(), release: Vec::new() };
+    for item in candidates {
+        let selected = selector.is_some_and(|selector| selector.matches(&*item.meta.labels));
+        match item.meta.controller() {
+            Some(controller) if controller.uid != owner.uid => {}
+            Some(_) if selected => claims.mine.push(item),
+            Some(_) if !owner.deleting() => claims.release.push(item),
+            None if selected && !owner.deleting() && !item.meta.deleting() => claims.adopt.push(item),
+            Some(_) | None => {}
+        }
+    }
+    claims
+}
+
+/// Indexes that answer for candidates without a scan.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidates<T> {
+    owned: Index<T>,
+    orphans: Index<T>,
+}
+
+impl<T: Send + Sync + 'static> Candidates<T> {
+    /// The indexes of a cache.
+    pub(crate) fn of(cache: &Arc<Cache<T>>) -> Self {
+        let orphans = cache.index("orphans by namespace", |item, value| {
+            if item.meta.controller().is_none() {
+                value(item.meta.namespace());
+            }
+        });
+        Self { owned: cache.by_controller(), orphans }
+    }
+
+    /// What `owner` may claim.
+    pub(crate) fn get(&self, owner: &ObjMeta) -> Vec<Arc<Item<T>>> {
+        let mut all = self.owned.get(owner.uid.as_str());
+        all.extend(self.orphans.get(owner.namespace()));
+        all
+    }
+
+    /// What `uid` controls.
+    pub(crate) fn owned(&self, uid: &str) -> Vec<Arc<Item<T>>> {
+        self.owned.get(uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_informer::{Key, OwnerRef};
+    use oarlock_meta::Uid;
+
+    use super::*;
+
+    fn item(name: &str, labels: &[(&str, &str)], controller: &str) -> Arc<Item<()>> {
+        let owner = |uid: &str| OwnerRef {
+            api_version: "apps/v1".into(),
+            kind: "ReplicaSet".into(),
+            name: "o".into(),
+            uid: Uid::from(uid),
+            controller: true,
+            block_deletion: true,
+        };
+        let meta = ObjMeta {
+            key: Key::new("ns", name),
+            uid: Uid::from(name),
+            labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+            owners: if controller.is_empty() { Box::default() } else { Box::new([owner(controller)]) },
+            ..ObjMeta::default()
+        };
+        Arc::new(Item { meta, value: () })
+    }
+
+    fn names(items: &[Arc<Item<()>>]) -> Vec<&str> {
+        items.iter().map(|item| item.meta.name()).collect()
+    }
+
+    #[test]
+    fn takes_orphans_keeps_its_own_releases_strays_and_leaves_others_alone() {
+        let owner = ObjMeta { uid: Uid::from("me"), ..ObjMeta::default() };
+        let selector = LabelSelector::from_labels([("app", "web")]);
+        let web = [("app", "web")];
+        let all =
+            [item("mine", &web, "me"), item("stray", &[], "me"), item("orphan", &web, ""), item("theirs", &web, "you")];
+        let claims = claim(&owner, Some(&selector), all.clone());
+        assert_eq!(names(&claims.mine), ["mine"]);
+        assert_eq!(names(&claims.adopt), ["orphan"]);
+        assert_eq!(names(&claims.release), ["stray"]);
+        let nothing = claim(&owner, None, all);
+        assert!(nothing.mine.is_empty() && nothing.adopt.is_empty() && nothing.release.len() == 2);
+    }
+
+    #[test]
+    fn a_dying_owner_neither_takes_nor_releases() {
+        let owner =
+            ObjMeta { uid: Uid::from("me"), deletion: Some(oarlock_meta::Time::from_unix(1)), ..ObjMeta::default() };
+        let selector = LabelSelector::from_labels([("app", "web")]);
+        let claims = claim(&owner, Some(&selector), [item("stray", &[], "me"), item("orphan", &[("app", "web")], "")]);
+        assert!(claims.mine.is_empty() && claims.adopt.is_empty() && claims.release.is_empty());
+    }
+}

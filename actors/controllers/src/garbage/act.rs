@@ -1,0 +1,165 @@
+//! The calls of the collector.
+
+use oarlock_client::{DeleteOptions, PatchType, WriteOptions};
+use oarlock_informer::{EventType, Key, ObjMeta, OwnerRef};
+use oarlock_meta::{Revision, Status, Uid};
+use oarlock_schema::Resource;
+use serde_json::{Value, json};
+
+use super::plan::{self, FOREGROUND, ORPHAN, Owner, Verdict};
+use super::{Collector, key};
+use crate::write;
+
+impl Collector {
+    /// The states of an object's owners. Who is in no cache is asked for.
+    pub(super) async fn owners(&self, resource: &'static Resource, meta: &ObjMeta) -> Result<Vec<Owner>, Status> {
+        let mut states = Vec::new();
+        for owner in &meta.owners {
+            states.push(self.owner(resource, meta, owner).await?);
+        }
+        Ok(states)
+    }
+
+    async fn owner(&self, resource: &'static Resource, meta: &ObjMeta, owner: &OwnerRef) -> Result<Owner, Status> {
+        // A kind that nobody serves cannot be asked for; what might exist is not declared gone.
+        let Some(kind) = self.graph.resource(owner) else { return Ok(Owner::Solid) };
+        if kind.namespaced && !resource.namespaced {
+            let message = format!("ownerRef {owner:?} of a cluster-scoped object names a namespaced owner");
+            let about = write::about(resource, meta);
+            self.env.recorder.event(&about, EventType::Warning, "OwnerRefInvalidNamespace", message);
+            return Ok(Owner::Solid);
+        }
+        if let Some(there) = self.graph.owner(kind, meta.namespace(), owner) {
+            return Ok(plan::state(&there.meta));
+        }
+        if self.absent.has(&owner.uid) {
+            return Ok(Owner::Absent);
+        }
+        let namespace = if kind.namespaced { meta.namespace() } else { "" };
+        let live = self.env.client.find(kind, namespace, &owner.name).await?;
+        match live {
+            Some(object) if object.uid() == owner.uid.0 => {
+                Ok(plan::state(&ObjMeta::read(&object.obj()?, object.revision, false)))
+            }
+            _ => {
+                self.absent.add(&owner.uid);
+                Ok(Owner::Absent)
+            }
+        }
+    }
+
+    /// Does what was decided about an object.
+    pub(super) async fn perform(
+        &self,
+        at: &Key,
+        resource: &'static Resource,
+        meta: &ObjMeta,
+        verdict: Verdict,
+    ) -> Result<(), Status> {
+        match verdict {
+            Verdict::Keep => Ok(()),
+            Verdict::Release(dead) => self.forget(at, resource, meta, &dead).await,
+            Verdict::Delete { propagation, unblock } => {
+                let mut revision = meta.revision;
+                if unblock {
+                    let owners =
+                        meta.owners.iter().map(|owner| json!({"uid": owner.uid.as_str(), "blockOwnerDeletion": false}));
+                    let owners: Vec<Value> = owners.collect();
+                    let patch = json!({"metadata": {"uid": meta.uid.as_str(), "ownerReferences": owners}});
+                    let Some(unblocked) = self.patch(at, resource, meta, PatchType::Strategic, &patch).await? else {
+                        return Ok(());
+                    };
+                    revision = unblocked;
+                }
+                let options = DeleteOptions {
+                    // Whoever changed its owners since they were read has saved it.
+                    resource_version: Some(revision),
+                    ..DeleteOptions::uid(meta.uid.0.clone())
+                };
+                let options = options.propagate(propagation);
+                match self.env.client.delete(resource, meta.namespace(), meta.name(), options).await {
+                    Err(status) if !status.is_not_found() => Err(status),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Every dependent forgets the object; then it may go.
+    pub(super) async fn orphan(&self, at: &Key, resource: &'static Resource, meta: &ObjMeta) -> Result<(), Status> {
+        let dependents = self.graph.dependents(meta.uid.as_str());
+        let owner = [meta.uid.clone()];
+        let calls = dependents.iter().map(|(kind, dependent)| self.forget(at, kind, &dependent.meta, &owner));
+        for answer in write::all(calls).await {
+            answer?;
+        }
+        self.finish(at, resource, meta, ORPHAN).await
+    }
+
+    /// The object goes when nothing is left that blocks it; what is left is looked at.
+    pub(super) async fn foreground(&self, at: &Key, resource: &'static Resource, meta: &ObjMeta) -> Result<(), Status> {
+        let dependents = self.graph.dependents(meta.uid.as_str());
+        if !dependents.iter().any(|(_, dependent)| plan::blocks(&meta.uid, &dependent.meta)) {
+            return self.finish(at, resource, meta, FOREGROUND).await;
+        }
+        for (_, dependent) in dependents {
+            if !dependent.meta.deleting() {
+                self.queue.add(key(dependent.meta.uid.as_str()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes owners out of an object.
+    async fn forget(
+        &self,
+        at: &Key,
+        resource: &'static Resource,
+        meta: &ObjMeta,
+        owners: &[Uid],
+    ) -> Result<(), Status> {
+        let owners: Vec<Value> = owners.iter().map(|uid| json!({"$patch": "delete", "uid": uid.as_str()})).collect();
+        let patch = json!({"metadata": {"uid": meta.uid.as_str(), "ownerReferences": owners}});
+        self.patch(at, resource, meta, PatchType::Strategic, &patch).await.map(drop)
+    }
+
+    /// Takes a finalizer out of an object.
+    async fn finish(
+        &self,
+        at: &Key,
+        resource: &'static Resource,
+        meta: &ObjMeta,
+        finalizer: &str,
+    ) -> Result<(), Status> {
+        let rest: Vec<&str> = meta.finalizers.iter().map(|one| one.as_str()).filter(|one| *one != finalizer).collect();
+        let patch = json!({"metadata": {
+            "uid": meta.uid.as_str(),
+            "resourceVersion": meta.revision.to_string(),
+            "finalizers": rest,
+        }});
+        self.patch(at, resource, meta, PatchType::Merge, &patch).await.map(drop)
+    }
+
+    /// The revision of the write; `None` when the object is gone.
+    async fn patch(
+        &self,
+        at: &Key,
+        resource: &'static Resource,
+        meta: &ObjMeta,
+        kind: PatchType,
+        patch: &Value,
+    ) -> Result<Option<Revision>, Status> {
+        let place = (meta.namespace(), meta.name());
+        let written = self.env.client.patch(resource, "", place, (kind, patch.to_string()), WriteOptions::default());
+        match written.await {
+            Ok(object) => {
+                if let Some(cache) = self.graph.cache(resource) {
+                    self.own.wrote(at, cache, object.revision);
+                }
+                Ok(Some(object.revision))
+            }
+            Err(status) if status.is_not_found() => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+}

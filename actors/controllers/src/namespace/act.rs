@@ -1,0 +1,82 @@
+//! The calls that empty a namespace.
+
+use oarlock_client::{DeleteOptions, ListOptions, Propagation};
+use oarlock_informer::{Item, ObjMeta};
+use oarlock_meta::Status;
+use oarlock_schema::views::{View, core_v1};
+use oarlock_schema::{Resource, Value};
+
+use super::plan::Left;
+use super::{FINALIZER, Namespaces};
+use crate::project::{Condition, NamespaceView};
+use crate::write;
+
+impl Namespaces {
+    /// Deletes everything of these resources; what is left of each that has something left.
+    pub(super) async fn empty(&self, namespace: &str, resources: &[&'static Resource]) -> Vec<Left> {
+        let calls = resources.iter().map(|resource| async move {
+            let mut left = Left { resource: format!("{}.{}", resource.plural, resource.group), ..Left::default() };
+            if let Err(status) = self.clear(namespace, resource, &mut left).await
+                && !status.is_not_found()
+            {
+                left.error = Some(status);
+            }
+            left
+        });
+        let mut found = write::all(calls).await;
+        found.retain(|left| !left.nothing());
+        found.sort_by(|a, b| a.resource.cmp(&b.resource));
+        found
+    }
+
+    async fn clear(&self, namespace: &str, resource: &'static Resource, left: &mut Left) -> Result<(), Status> {
+        let client = &self.env.client;
+        let there = client.list(resource, namespace, ListOptions::default()).await?;
+        if there.items.is_empty() {
+            return Ok(());
+        }
+        let options = DeleteOptions::default().propagate(Propagation::Background);
+        if resource.has_verb("deletecollection") {
+            client.delete_collection(resource, namespace, ListOptions::default(), options).await?;
+        } else {
+            for item in &there.items {
+                match client.delete(resource, namespace, &item.name(), options.clone()).await {
+                    Err(status) if !status.is_not_found() => return Err(status),
+                    _ => {}
+                }
+            }
+        }
+        let after = client.list(resource, namespace, ListOptions::default()).await?;
+        left.count = after.items.len();
+        for item in &after.items {
+            let meta = ObjMeta::read(&item.obj()?, item.revision, false);
+            left.finalizers.extend(meta.finalizers);
+        }
+        Ok(())
+    }
+
+    /// Writes the conditions.
+    pub(super) async fn report(&self, namespace: &Item<NamespaceView>, conditions: &[Condition]) -> Result<(), Status> {
+        let written = write::update(&self.env.client, self.namespace, "status", &namespace.meta, |object| {
+            let nodes = conditions.iter().map(|one| one.write(core_v1::NamespaceCondition::TYPE));
+            object.set_at(&["status", "conditions"], Value::from_iter(nodes));
+        })
+        .await?;
+        self.own.wrote(namespace.key(), &self.namespaces, written.revision);
+        Ok(())
+    }
+
+    /// Removes our finalizer; the last one ends the namespace.
+    pub(super) async fn finalize(&self, namespace: &Item<NamespaceView>) -> Result<(), Status> {
+        let written = write::update(&self.env.client, self.namespace, "finalize", &namespace.meta, |object| {
+            let rest = namespace.value.finalizers.iter().filter(|name| *name != FINALIZER).cloned();
+            object.set_at(&["spec", "finalizers"], Value::from_iter(rest));
+        })
+        .await;
+        match written {
+            Ok(_) => Ok(()),
+            Err(status) if status.is_not_found() => Ok(()),
+            Err(status) => Err(status),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! node-lifecycle-controller: who does not renew its Lease is not ready, and what is not ready is tainted (upstream
+//! `pkg/controller/nodelifecycle`).
+
+mod act;
+mod plan;
+mod signs;
+#[cfg(test)]
+mod tests;
+mod zones;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use oarlock_informer::{Cache, Controller, Index, Key, OwnWrites, Project, Reconcile, Requeue, Selection};
+use oarlock_runtime::{Failure, clock};
+use oarlock_schema::Resource;
+
+use crate::env::{Env, must};
+use crate::project::{LeaseView, NodeView, PodView};
+use crate::start::Error;
+use crate::table::{Placement, Row};
+use crate::write;
+use signs::Signs;
+use zones::Paces;
+
+pub(crate) const ROW: Row = Row {
+    name: "node-lifecycle-controller",
+    account: "node-controller",
+    component: "node-controller",
+    watches: &["nodes", "leases", "pods"],
+    workers: 8,
+    placement: Placement::Singleton,
+    why: "it limits evictions over the whole cluster",
+    start: |env| start(env).boxed(),
+};
+
+/// Where nodes renew their Leases.
+const LEASES: &str = "kube-node-lease";
+/// A node that gave no sign for so long is not ready (upstream `--node-monitor-grace-period`).
+const GRACE: Duration = Duration::from_secs(40);
+/// The same for a node that never said anything (upstream `--node-startup-grace-period`).
+const STARTUP: Duration = Duration::from_secs(60);
+
+struct Lifecycle {
+    env: Env,
+    nodes: Arc<Cache<NodeView>>,
+    leases: Arc<Cache<LeaseView>>,
+    pods: Index<PodView>,
+    signs: Arc<Signs>,
+    paces: Paces,
+    own: Arc<OwnWrites>,
+    node: &'static Resource,
+    pod: &'static Resource,
+}
+
+/// The pods of each node.
+pub(crate) fn by_node(pods: &Arc<Cache<PodView>>) -> Index<PodView> {
+    pods.index("node", |pod, value| {
+        if !pod.value.node.is_empty() {
+            value(&pod.value.node);
+        }
+    })
+}
+
+async fn start(env: Env) -> Result<(), Error> {
+    let nodes = env.informers.all::<NodeView>().await?;
+    let leases = env.informers.select::<LeaseView>(Selection::namespace(LEASES)).await?;
+    let pods = env.informers.all::<PodView>().await?;
+    let (signs, own) = (Arc::new(Signs::default()), Arc::new(OwnWrites::default()));
+    let (shell, system, name) = (env.shell(), env.system.clone(), env.row.name);
+    let this = Lifecycle {
+        env,
+        nodes: nodes.clone(),
+        leases: leases.clone(),
+        pods: by_node(&pods),
+        signs: signs.clone(),
+        paces: Paces::default(),
+        own: own.clone(),
+        node: must(NodeView::RESOURCE)?,
+        pod: must(PodView::RESOURCE)?,
+    };
+    let others = nodes.clone();
+    let controller = Controller::new(shell, this)
+        .reconciles(&nodes)
+        .watches(&nodes, move |change, enqueue| {
+            // The readiness of one decides whether others may be emptied.
+            let ready =
+                |item: &Option<Arc<oarlock_informer::Item<NodeView>>>| item.as_ref().map(|node| node.value.ready());
+            if ready(&change.old) != ready(&change.new) {
+                others.list().iter().filter(|node| !node.value.ready()).for_each(|node| enqueue(node.key().clone()));
+            }
+        })
+        .watches(&leases, move |change, _| {
+            // A sign of life moves the node's deadline; nothing has to be decided.
+            if let Some(lease) = &change.new {
+                signs.lease(lease.meta.name(), &lease.value.renewed, clock::now());
+            }
+        })
+        .reads(&pods)
+        .own_writes(&own);
+    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+}
+
+#[async_trait]
+impl Reconcile for Lifecycle {
+    async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
+        let Some(node) = self.nodes.get(key) else {
+            self.signs.forget(&key.name);
+            self.own.forget(key);
+            return Ok(Requeue::No);
+        };
+        let now = clock::now();
+        if let Some(lease) = self.leases.named(LEASES, &key.name) {
+            self.signs.lease(&key.name, &lease.value.renewed, now);
+        }
+        let seen = self.signs.heartbeat(&key.name, node.value.heartbeat, now);
+        let grace = if node.value.condition("Ready").is_some() { GRACE } else { STARTUP };
+        let lost = seen.elapsed() >= grace;
+        if lost && plan::silent(&node.value) {
+            self.silence(&node).await?;
+            return Ok(Requeue::After(Duration::ZERO));
+        }
+        if matches!(node.value.condition("Ready"), Some("Unknown" | "False")) {
+            self.unready(&node).await?;
+        }
+        // Whether others are ready matters only where this one is not; of the many that are, nothing more is asked.
+        let zones = if node.value.ready() { zones::Zones::default() } else { zones::all(&self.nodes.list()) };
+        let mut wanted = plan::taints(&node.value, zones.evict, write::now());
+        let mut pause = None;
+        if plan::adds_eviction(&node.value, &wanted) {
+            let zone = zones::zone(&node.meta);
+            if let Err(wait) = self.paces.take(&zone, zones.rate(&zone), now) {
+                wanted = plan::without_eviction(&node.value, wanted);
+                pause = Some(wait);
+            }
+        }
+        if wanted != node.value.taints {
+            self.taint(&node, &wanted).await?;
+        }
+        let next = if lost { None } else { Some((seen + grace).remaining().max(Duration::from_millis(10))) };
+        Ok([pause, next].into_iter().flatten().min().map_or(Requeue::No, Requeue::After))
+    }
+}

@@ -1,0 +1,31 @@
+//! What the controllers read of each kind, and nothing else: the shared informers keep these and drop the objects.
+
+mod deployment;
+mod digest;
+mod namespace;
+mod node;
+mod pod;
+mod replicaset;
+mod selector;
+mod service;
+
+pub(crate) use deployment::condition;
+pub(crate) use deployment::{Amount, Condition, Deployment, DeploymentState, HASH, Strategy};
+pub(crate) use digest::Digest;
+pub(crate) use namespace::{AccountView, CaBundle, NamespaceView, Role};
+#[cfg(test)]
+pub(crate) use node::NodeCondition;
+pub(crate) use node::{LeaseView, NodeView, Taint};
+#[cfg(test)]
+pub(crate) use pod::Port;
+pub(crate) use pod::{Phase, PodView, Toleration, active, target_port};
+pub(crate) use replicaset::{ReplicaSet, ReplicaSetState};
+pub(crate) use selector::selector;
+pub(crate) use service::{EndpointsView, ServicePort, ServiceView, SliceView, TargetPort};
+
+use oarlock_meta::Time;
+
+/// A time field; absent and zero times are `None`.
+pub(crate) fn time(text: &str) -> Option<Time> {
+    Time::parse(text).ok().filter(|time| !time.is_zero())
+}

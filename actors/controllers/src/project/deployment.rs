@@ -1,0 +1,217 @@
+//! Deployments.
+
+use oarlock_informer::{Project, ResourceName};
+use oarlock_meta::{LabelSelector, Time};
+use oarlock_schema::views::{IntOrStr, View, apps_v1};
+use oarlock_schema::{Obj, Str, Struct, TypeRef, Value};
+
+use super::replicaset::template;
+use super::{Digest, selector, time};
+
+/// The label that tells the pods of one template from those of another (upstream `DefaultDeploymentUniqueLabelKey`).
+pub(crate) const HASH: &str = "pod-template-hash";
+
+/// A condition of a workload's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// Its type.
+    pub(crate) kind: Str,
+    /// True, False or Unknown.
+    pub(crate) status: Str,
+    /// One word why.
+    pub(crate) reason: Str,
+    /// A sentence why.
+    pub(crate) message: Str,
+    /// When anything about it changed (deployments only).
+    pub(crate) updated: Option<Time>,
+    /// When the status changed.
+    pub(crate) transition: Option<Time>,
+}
+
+impl Condition {
+    /// A condition that begins now.
+    pub(crate) fn new(kind: &str, status: &str, reason: &str, message: impl Into<Str>, now: Time) -> Self {
+        let (updated, transition) = (Some(now), Some(now));
+        Self {
+            kind: kind.into(),
+            status: status.into(),
+            reason: reason.into(),
+            message: message.into(),
+            updated,
+            transition,
+        }
+    }
+
+    /// Reads any condition that has the usual fields.
+    pub(crate) fn read(value: &Value) -> Option<Self> {
+        let node = value.as_struct()?;
+        let text = |name: &str| node.get(name).and_then(Value::as_str).unwrap_or("");
+        Some(Self {
+            kind: text("type").into(),
+            status: text("status").into(),
+            reason: text("reason").into(),
+            message: text("message").into(),
+            updated: time(text("lastUpdateTime")),
+            transition: time(text("lastTransitionTime")),
+        })
+    }
+
+    /// The condition as a node of `ty`; fields that the type lacks are left out.
+    pub(crate) fn write(&self, ty: TypeRef) -> Value {
+        let mut node = Struct::new(ty);
+        for (name, text) in
+            [("type", &self.kind), ("status", &self.status), ("reason", &self.reason), ("message", &self.message)]
+        {
+            if !text.is_empty() {
+                node.set_name(name, text.clone());
+            }
+        }
+        for (name, at) in [("lastUpdateTime", self.updated), ("lastTransitionTime", self.transition)] {
+            node.set_name(name, at.map_or(Value::Null, |at| Value::from(at.to_string())));
+        }
+        Value::Struct(node)
+    }
+}
+
+/// The condition of a type.
+pub(crate) fn condition<'a>(all: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    all.iter().find(|condition| condition.kind == kind)
+}
+
+/// `spec.strategy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// Old pods first, then new ones.
+    Recreate,
+    /// New pods beside old ones.
+    Rolling {
+        /// Pods above `replicas`: a number or a percentage.
+        surge: Amount,
+        /// Pods below `replicas`.
+        unavailable: Amount,
+    },
+}
+
+/// A number or a percentage of the replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// That many.
+    Count(i64),
+    /// That many of a hundred.
+    Percent(i64),
+}
+
+impl Amount {
+    fn read(value: Option<IntOrStr<'_>>) -> Self {
+        match value {
+            Some(IntOrStr::Int(count)) => Self::Count(count),
+            Some(IntOrStr::Str(text)) => {
+                Self::Percent(text.strip_suffix('%').and_then(|n| n.parse().ok()).unwrap_or(0))
+            }
+            None => Self::Percent(25),
+        }
+    }
+
+    /// Of `total`, rounded up or down.
+    pub(crate) fn of(&self, total: i64, up: bool) -> i64 {
+        match self {
+            Self::Count(count) => *count,
+            Self::Percent(percent) => {
+                let scaled = percent.saturating_mul(total);
+                if up { scaled.saturating_add(99).div_euclid(100) } else { scaled.div_euclid(100) }
+            }
+        }
+    }
+}
+
+/// `status` of a deployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeploymentState {
+    /// The generation that was looked at.
+    pub(crate) observed: i64,
+    /// Pods.
+    pub(crate) replicas: i64,
+    /// Pods of the current template.
+    pub(crate) updated: i64,
+    /// Ready pods.
+    pub(crate) ready: i64,
+    /// Pods ready for long enough.
+    pub(crate) available: i64,
+    /// Wanted pods that are not available.
+    pub(crate) unavailable: i64,
+    /// Pods on their way out.
+    pub(crate) terminating: Option<i64>,
+    /// Conditions.
+    pub(crate) conditions: Vec<Condition>,
+    /// How often the name of a new replica set was taken.
+    pub(crate) collisions: Option<i64>,
+}
+
+/// See the module text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deployment {
+    /// `spec.replicas`.
+    pub(crate) replicas: i64,
+    /// `spec.selector`; `None` selects nothing.
+    pub(crate) selector: Option<LabelSelector>,
+    /// The template without a hash label.
+    pub(crate) template: Digest,
+    /// `spec.strategy`.
+    pub(crate) strategy: Strategy,
+    /// `spec.minReadySeconds`.
+    pub(crate) min_ready: i64,
+    /// `spec.revisionHistoryLimit`; `None` keeps everything.
+    pub(crate) history: Option<i64>,
+    /// `spec.paused`.
+    pub(crate) paused: bool,
+    /// `spec.progressDeadlineSeconds`; `None` for none.
+    pub(crate) deadline: Option<i64>,
+    /// `status`.
+    pub(crate) status: DeploymentState,
+}
+
+impl Project for Deployment {
+    const RESOURCE: ResourceName = ResourceName::new("apps", "v1", "deployments");
+    const ANNOTATIONS: bool = true;
+
+    fn project(obj: &Obj) -> Self {
+        let view =
+            apps_v1::Deployment::from_option(Some(&**obj).filter(|node| apps_v1::Deployment::of(node).is_some()));
+        let (spec, status) = (view.spec(), view.status());
+        let rolling = spec.strategy().rolling_update();
+        // Upstream spells "no limit" and "no deadline" as the largest 32-bit number, too.
+        let limited = |value: Option<i64>| value.filter(|value| *value < i64::from(i32::MAX));
+        Self {
+            replicas: spec.replicas().unwrap_or(1),
+            selector: selector(spec.selector()),
+            template: spec.template().node().map(template).unwrap_or_default(),
+            strategy: if spec.strategy().type_() == "Recreate" {
+                Strategy::Recreate
+            } else {
+                Strategy::Rolling {
+                    surge: Amount::read(rolling.and_then(|rolling| rolling.max_surge())),
+                    unavailable: Amount::read(rolling.and_then(|rolling| rolling.max_unavailable())),
+                }
+            },
+            min_ready: spec.min_ready_seconds(),
+            history: limited(spec.revision_history_limit()),
+            paused: spec.paused(),
+            deadline: limited(spec.progress_deadline_seconds()),
+            status: DeploymentState {
+                observed: status.observed_generation(),
+                replicas: status.replicas(),
+                updated: status.updated_replicas(),
+                ready: status.ready_replicas(),
+                available: status.available_replicas(),
+                unavailable: status.unavailable_replicas(),
+                terminating: status.terminating_replicas(),
+                conditions: status.conditions().values().iter().filter_map(Condition::read).collect(),
+                collisions: status.collision_count(),
+            },
+        }
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
+}

@@ -1,0 +1,111 @@
+//! Nodes and their leases.
+
+use oarlock_informer::{Project, ResourceName};
+use oarlock_meta::Time;
+use oarlock_schema::views::{coordination_v1, core_v1};
+use oarlock_schema::{Obj, Str};
+
+use super::time;
+
+/// A condition of a node, without its heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NodeCondition {
+    /// Its type.
+    pub(crate) kind: Str,
+    /// True, False or Unknown.
+    pub(crate) status: Str,
+}
+
+/// A taint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taint {
+    /// Its key.
+    pub(crate) key: Str,
+    /// Its value.
+    pub(crate) value: Str,
+    /// NoSchedule, PreferNoSchedule or NoExecute.
+    pub(crate) effect: Str,
+    /// When it was added.
+    pub(crate) added: Option<Time>,
+}
+
+/// A node as its health, taints and endpoints need it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeView {
+    /// `status.conditions`.
+    pub(crate) conditions: Box<[NodeCondition]>,
+    /// The Ready condition's heartbeat: a sign of life beside the Lease.
+    pub(crate) heartbeat: Option<Time>,
+    /// The Ready condition's last transition.
+    pub(crate) transition: Option<Time>,
+    /// `spec.taints`.
+    pub(crate) taints: Box<[Taint]>,
+    /// `spec.unschedulable`.
+    pub(crate) unschedulable: bool,
+}
+
+impl NodeView {
+    /// The status of a condition; `None` when the node has none of this type.
+    pub(crate) fn condition(&self, kind: &str) -> Option<&str> {
+        self.conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.status.as_str())
+    }
+
+    /// Condition Ready is True.
+    pub(crate) fn ready(&self) -> bool {
+        self.condition("Ready") == Some("True")
+    }
+}
+
+impl Project for NodeView {
+    const RESOURCE: ResourceName = ResourceName::core("nodes");
+
+    fn project(obj: &Obj) -> Self {
+        let Some(node) = obj.view::<core_v1::Node<'_>>() else { return Self::default() };
+        let conditions = node.status().conditions();
+        let ready = conditions.iter().find(|condition| condition.type_() == "Ready");
+        Self {
+            conditions: conditions
+                .iter()
+                .map(|condition| NodeCondition { kind: condition.type_().into(), status: condition.status().into() })
+                .collect(),
+            heartbeat: ready.and_then(|condition| time(condition.last_heartbeat_time())),
+            transition: ready.and_then(|condition| time(condition.last_transition_time())),
+            taints: node
+                .spec()
+                .taints()
+                .iter()
+                .map(|taint| Taint {
+                    key: taint.key().into(),
+                    value: taint.value().into(),
+                    effect: taint.effect().into(),
+                    added: taint.time_added().and_then(time),
+                })
+                .collect(),
+            unschedulable: node.spec().unschedulable(),
+        }
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
+}
+
+/// A Lease: that it was renewed is all that matters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeaseView {
+    /// `spec.renewTime`, as text.
+    pub(crate) renewed: Str,
+}
+
+impl Project for LeaseView {
+    const RESOURCE: ResourceName = ResourceName::new("coordination.k8s.io", "v1", "leases");
+
+    fn project(obj: &Obj) -> Self {
+        let lease = obj.view::<coordination_v1::Lease<'_>>();
+        Self { renewed: lease.and_then(|lease| lease.spec().renew_time()).unwrap_or("").into() }
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
+}

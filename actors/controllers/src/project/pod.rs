@@ -1,0 +1,170 @@
+//! Pods, as replica sets, endpoints, node health and garbage collection see them.
+
+use oarlock_informer::{Item, Project, ResourceName};
+use oarlock_meta::Time;
+use oarlock_schema::views::core_v1;
+use oarlock_schema::{Obj, Str};
+
+use super::{TargetPort, time};
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Not running yet; also what says nothing.
+    #[default]
+    Pending,
+    /// Nobody knows.
+    Unknown,
+    /// Running.
+    Running,
+    /// All containers ended well.
+    Succeeded,
+    /// A container failed for good.
+    Failed,
+}
+
+/// A named container port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Port {
+    /// Its name.
+    pub(crate) name: Str,
+    /// TCP, UDP, SCTP.
+    pub(crate) protocol: Str,
+    /// Its number.
+    pub(crate) number: i64,
+}
+
+/// A toleration that may concern NoExecute taints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Toleration {
+    /// Taint key; empty with `exists` is every key.
+    pub(crate) key: Str,
+    /// Operator Exists; Equal otherwise.
+    pub(crate) exists: bool,
+    /// Taint value for Equal.
+    pub(crate) value: Str,
+    /// For how long; `None` for ever.
+    pub(crate) seconds: Option<i64>,
+}
+
+/// See the module text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PodView {
+    /// `spec.nodeName`.
+    pub(crate) node: Str,
+    /// `status.phase`.
+    pub(crate) phase: Phase,
+    /// Condition Ready is True.
+    pub(crate) ready: bool,
+    /// The Ready condition's last transition.
+    pub(crate) ready_since: Option<Time>,
+    /// Most restarts of a container.
+    pub(crate) restarts: i64,
+    /// `status.podIPs`.
+    pub(crate) ips: Box<[Str]>,
+    /// `spec.hostname`.
+    pub(crate) hostname: Str,
+    /// `spec.subdomain`.
+    pub(crate) subdomain: Str,
+    /// Named ports of containers and of sidecars.
+    pub(crate) ports: Box<[Port]>,
+    /// Tolerations with effect NoExecute or none.
+    pub(crate) tolerations: Box<[Toleration]>,
+    /// Annotation `controller.kubernetes.io/pod-deletion-cost`.
+    pub(crate) deletion_cost: i64,
+}
+
+impl PodView {
+    /// It ended.
+    pub(crate) fn terminal(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// It has been ready for `seconds` (upstream `podutil.IsPodAvailable`).
+    pub(crate) fn available(&self, seconds: i64, now: Time) -> bool {
+        self.ready
+            && (seconds <= 0
+                || self.ready_since.is_some_and(|since| since.unix().saturating_add(seconds) <= now.unix()))
+    }
+}
+
+/// It counts as a replica: neither ended nor asked to go (upstream `controller.IsPodActive`).
+pub(crate) fn active(pod: &Item<PodView>) -> bool {
+    !pod.value.terminal() && !pod.meta.deleting()
+}
+
+impl Project for PodView {
+    const RESOURCE: ResourceName = ResourceName::core("pods");
+
+    fn project(obj: &Obj) -> Self {
+        let Some(pod) = obj.view::<core_v1::Pod<'_>>() else { return Self::default() };
+        let (spec, status) = (pod.spec(), pod.status());
+        let ready = status.conditions().iter().find(|condition| condition.type_() == "Ready");
+        let sidecars = spec.init_containers().iter().filter(|c| c.restart_policy() == Some("Always"));
+        let named = spec.containers().iter().chain(sidecars).flat_map(|container| container.ports().iter());
+        let mut ips: Box<[Str]> =
+            status.pod_ips().iter().map(|ip| Str::from(ip.ip())).filter(|ip| !ip.is_empty()).collect();
+        if ips.is_empty() && !status.pod_ip().is_empty() {
+            ips = Box::new([Str::from(status.pod_ip())]);
+        }
+        Self {
+            node: spec.node_name().into(),
+            phase: phase(status.phase()),
+            ready: ready.is_some_and(|condition| condition.status() == "True"),
+            ready_since: ready.and_then(|condition| time(condition.last_transition_time())),
+            restarts: status.container_statuses().iter().map(|c| c.restart_count()).max().unwrap_or(0),
+            ips,
+            hostname: spec.hostname().into(),
+            subdomain: spec.subdomain().into(),
+            ports: named
+                .filter(|port| !port.name().is_empty())
+                .map(|port| Port {
+                    name: port.name().into(),
+                    protocol: port.protocol().into(),
+                    number: port.container_port(),
+                })
+                .collect(),
+            tolerations: spec
+                .tolerations()
+                .iter()
+                .filter(|toleration| matches!(toleration.effect(), "" | "NoExecute"))
+                .map(|toleration| Toleration {
+                    key: toleration.key().into(),
+                    exists: toleration.operator() == "Exists",
+                    value: toleration.value().into(),
+                    seconds: toleration.toleration_seconds(),
+                })
+                .collect(),
+            deletion_cost: pod
+                .metadata()
+                .annotations()
+                .get("controller.kubernetes.io/pod-deletion-cost")
+                .and_then(|cost| cost.parse::<i32>().ok())
+                .map_or(0, i64::from),
+        }
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
+}
+
+fn phase(word: &str) -> Phase {
+    match word {
+        "Running" => Phase::Running,
+        "Succeeded" => Phase::Succeeded,
+        "Failed" => Phase::Failed,
+        "Unknown" => Phase::Unknown,
+        _ => Phase::Pending,
+    }
+}
+
+/// The number behind a service's target port in this pod (upstream `podutil.FindPort`).
+pub(crate) fn target_port(pod: &PodView, target: &TargetPort, protocol: &str) -> Option<i64> {
+    match target {
+        TargetPort::Number(number) => Some(*number),
+        TargetPort::Name(name) => {
+            pod.ports.iter().find(|port| port.name == *name && port.protocol == protocol).map(|port| port.number)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What a replica set lacks or has too much of, and its status.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_informer::Item;
+use oarlock_meta::{Status, Time};
+
+use super::rank::{self, Related};
+use crate::project::{Condition, PodView, ReplicaSet, ReplicaSetState, active};
+
+/// Most pods that one reconcile creates or deletes (upstream `BurstReplicas`).
+pub(super) const BURST: usize = 500;
+const FAILURE: &str = "ReplicaFailure";
+
+/// What to do.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// So many pods are to be made.
+    pub(super) create: usize,
+    /// These are to go.
+    pub(super) delete: Vec<Arc<Item<PodView>>>,
+    /// What the status should say.
+    pub(super) status: ReplicaSetState,
+    /// When availability may change by time alone.
+    pub(super) again: Option<Duration>,
+}
+
+/// Decides for a replica set and the pods it controls. `related` counts, per node, the pods of its siblings; asked for only when pods go.
+pub(super) fn plan(
+    set: &Item<ReplicaSet>,
+    pods: &[Arc<Item<PodView>>],
+    now: Time,
+    related: impl FnOnce() -> Related,
+) -> Plan {
+    let alive: Vec<&Arc<Item<PodView>>> = pods.iter().filter(|pod| active(pod)).collect();
+    let wanted = usize::try_from(set.value.replicas).unwrap_or(0);
+    let (create, delete) = if set.meta.deleting() {
+        (0, Vec::new())
+    } else if alive.len() <= wanted {
+        ((wanted - alive.len()).min(BURST), Vec::new())
+    } else {
+        let surplus = (alive.len() - wanted).min(BURST);
+        (0, rank::to_delete(&alive, surplus, &related(), now))
+    };
+    Plan { create, delete, status: status(set, pods, &alive, now), again: again(set, &alive, now) }
+}
+
+fn status(
+    set: &Item<ReplicaSet>,
+    pods: &[Arc<Item<PodView>>],
+    alive: &[&Arc<Item<PodView>>],
+    now: Time,
+) -> ReplicaSetState {
+    let count = |test: &dyn Fn(&Item<PodView>) -> bool| number(alive.iter().filter(|pod| test(pod)).count());
+    let labels = &set.value.template_labels;
+    ReplicaSetState {
+        replicas: number(alive.len()),
+        fully_labeled: count(&|pod| labels.iter().all(|(key, value)| pod.meta.label(key) == Some(value.as_str()))),
+        ready: count(&|pod| pod.value.ready),
+        available: count(&|pod| pod.value.available(set.value.min_ready, now)),
+        terminating: Some(number(pods.iter().filter(|pod| pod.meta.deleting() && !pod.value.terminal()).count())),
+        observed: set.meta.generation,
+        conditions: set.value.status.conditions.clone(),
+    }
+}
+
+/// The time until the next ready pod has been ready for long enough.
+fn again(set: &Item<ReplicaSet>, alive: &[&Arc<Item<PodView>>], now: Time) -> Option<Duration> {
+    let min = set.value.min_ready;
+    let due = |pod: &&Arc<Item<PodView>>| {
+        let since = pod.value.ready_since.filter(|_| pod.value.ready && !pod.value.available(min, now))?;
+        u64::try_from(since.unix().saturating_add(min).saturating_sub(now.unix())).ok()
+    };
+    alive.iter().filter_map(due).min().map(|seconds| Duration::from_secs(seconds.max(1)))
+}
+
+impl Plan {
+    /// Takes what came of the writes into the status: condition ReplicaFailure stands while they fail.
+    pub(super) fn fail(&mut self, set: &ReplicaSet, failure: Option<&Status>, now: Time) {
+        let conditions = &mut self.status.conditions;
+        let stands = set.status.conditions.iter().any(|condition| condition.kind == FAILURE);
+        match failure {
+            Some(status) if !stands => {
+                let reason = if self.delete.is_empty() { "FailedCreate" } else { "FailedDelete" };
+                let mut condition = Condition::new(FAILURE, "True", reason, status.to_string(), now);
+                condition.updated = None;
+                conditions.push(condition);
+            }
+            None if stands => conditions.retain(|condition| condition.kind != FAILURE),
+            _ => {}
+        }
+    }
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,187 @@
+//! Writes that several controllers make.
+
+use futures::stream::{self, StreamExt};
+use oarlock_client::{Client, Object, PatchType, WriteOptions};
+use oarlock_informer::{ObjMeta, ObjectRef};
+use oarlock_meta::{Status, Time};
+use oarlock_runtime::clock;
+use oarlock_schema::{Obj, Resource, Struct, TypeRef, Value};
+use serde_json::json;
+
+/// Writes of one reconcile that are under way at once.
+pub(crate) const IN_FLIGHT: usize = 64;
+
+/// The wall time in whole seconds, as objects hold it.
+pub(crate) fn now() -> Time {
+    Time::from_unix(clock::wall().as_second())
+}
+
+/// The whole object behind a cached one.
+///
+/// # Errors
+/// 409 when it is not the cached revision any more: whoever decided on the cache must decide again. Otherwise the server's Status.
+pub(crate) async fn current(client: &Client, resource: &'static Resource, meta: &ObjMeta) -> Result<Obj, Status> {
+    let object = client.get(resource, meta.namespace(), meta.name()).await?;
+    if object.revision != meta.revision {
+        return Err(Status::conflict_modified(&resource.group_resource(), meta.name()));
+    }
+    object.obj()
+}
+
+/// Changes the object behind a cached one, or its status.
+///
+/// # Errors
+/// As [`current`].
+pub(crate) async fn update(
+    client: &Client,
+    resource: &'static Resource,
+    subresource: &'static str,
+    meta: &ObjMeta,
+    change: impl FnOnce(&mut Obj),
+) -> Result<Object, Status> {
+    let mut object = current(client, resource, meta).await?;
+    change(&mut object);
+    client.update_subresource(resource, subresource, object).await
+}
+
+/// A reference to an owner that manages what carries it and whose foreground deletion waits for it.
+pub(crate) fn owner(resource: &Resource, meta: &ObjMeta) -> serde_json::Value {
+    json!({
+        "apiVersion": resource.group_version(),
+        "kind": resource.kind,
+        "name": meta.name(),
+        "uid": meta.uid.as_str(),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// The same as a node of an object.
+pub(crate) fn owner_node(ty: TypeRef, resource: &Resource, meta: &ObjMeta) -> Value {
+    let fields = [
+        ("apiVersion", Value::from(resource.group_version())),
+        ("kind", resource.kind.into()),
+        ("name", meta.name().into()),
+        ("uid", meta.uid.as_str().into()),
+        ("controller", true.into()),
+        ("blockOwnerDeletion", true.into()),
+    ];
+    Value::Struct(node(ty, fields))
+}
+
+/// A struct of these fields; names that the type lacks are left out.
+pub(crate) fn node<'a>(ty: TypeRef, fields: impl IntoIterator<Item = (&'a str, Value)>) -> Struct {
+    let mut node = Struct::new(ty);
+    for (name, value) in fields {
+        node.set_name(name, value);
+    }
+    node
+}
+
+/// Takes `object` into the hands of `meta`, unless it is another incarnation by now.
+///
+/// # Errors
+/// The server's Status.
+pub(crate) async fn adopt(
+    client: &Client,
+    resource: &'static Resource,
+    object: &ObjMeta,
+    owner: serde_json::Value,
+) -> Result<Object, Status> {
+    let patch = json!({"metadata": {"ownerReferences": [owner], "uid": object.uid.as_str()}});
+    patch_metadata(client, resource, object, &patch).await
+}
+
+/// Lets go of `object`.
+///
+/// # Errors
+/// The server's Status; that it is gone or another incarnation is none.
+pub(crate) async fn release(
+    client: &Client,
+    resource: &'static Resource,
+    object: &ObjMeta,
+    owner: &str,
+) -> Result<Option<Object>, Status> {
+    let patch =
+        json!({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": owner}], "uid": object.uid.as_str()}});
+    match patch_metadata(client, resource, object, &patch).await {
+        Ok(object) => Ok(Some(object)),
+        Err(status) if status.is_not_found() || status.is_invalid() || status.is_conflict() => Ok(None),
+        Err(status) => Err(status),
+    }
+}
+
+async fn patch_metadata(
+    client: &Client,
+    resource: &'static Resource,
+    object: &ObjMeta,
+    patch: &serde_json::Value,
+) -> Result<Object, Status> {
+    let key = (object.namespace(), object.name());
+    let patch = (PatchType::Strategic, patch.to_string());
+    client.patch(resource, "", key, patch, WriteOptions::default()).await
+}
+
+/// Runs calls, at most [`IN_FLIGHT`] at once; answers come in order of completion.
+pub(crate) fn all<F: Future, I: IntoIterator<Item = F>>(calls: I) -> impl Future<Output = Vec<F::Output>> + use<F, I> {
+    // Collected first: a future that holds the borrowing closures is not general enough for a trait's boxed one.
+    let calls: Vec<F> = calls.into_iter().collect();
+    async move { stream::iter(calls).buffer_unordered(IN_FLIGHT).collect().await }
+}
+
+/// Runs calls in batches that double from one, at most `IN_FLIGHT` at once, and stops after a batch in which one failed: a cluster that
+/// refuses the first pod is not asked a thousand times (upstream `slowStartBatch`).
+pub(crate) async fn slow_start<F, T>(count: usize, call: impl Fn(usize) -> F) -> Vec<Result<T, Status>>
+where
+    F: Future<Output = Result<T, Status>>,
+{
+    let (mut done, mut batch) = (Vec::new(), 1_usize);
+    while done.len() < count {
+        let from = done.len();
+        let to = count.min(from.saturating_add(batch));
+        let answers = all((from..to).map(&call)).await;
+        let failed = answers.iter().any(Result::is_err);
+        done.extend(answers);
+        if failed {
+            break;
+        }
+        batch = batch.saturating_mul(2);
+    }
+    done
+}
+
+/// The object of a cache, as Events name it.
+pub(crate) fn about(resource: &Resource, meta: &ObjMeta) -> ObjectRef {
+    ObjectRef::of(resource, meta)
+}
+
+/// Marks a pod with condition DisruptionTarget before it is deleted, and as Failed where no kubelet will do that any more (upstream
+/// `PodDisruptionConditions`).
+///
+/// # Errors
+/// The server's Status; that the pod is gone is none.
+pub(crate) async fn disrupted(
+    client: &Client,
+    pods: &'static Resource,
+    pod: &ObjMeta,
+    (reason, message): (&str, &str),
+    failed: bool,
+) -> Result<(), Status> {
+    let condition = json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now().to_string(),
+    });
+    let mut status = json!({"conditions": [condition]});
+    if failed && let Some(status) = status.as_object_mut() {
+        status.insert("phase".to_owned(), "Failed".into());
+    }
+    let patch = json!({"metadata": {"uid": pod.uid.as_str()}, "status": status});
+    let patch = (PatchType::Strategic, patch.to_string());
+    match client.patch(pods, "status", (pod.namespace(), pod.name()), patch, WriteOptions::default()).await {
+        Err(status) if !status.is_not_found() => Err(status),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,138 @@
+//! Change notices: level-triggered, one per key however often it changed, bounded, never in the writer's way.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::item::Item;
+use crate::key::Key;
+
+/// What became of one key since the subscriber last heard of it.
+pub struct Change<T> {
+    /// Which object.
+    pub key: Key,
+    /// The state that the subscriber last heard of, `None` if there was none.
+    pub old: Option<Arc<Item<T>>>,
+    /// The state now, `None` if it is gone. States between the two were skipped; it may even be another incarnation (compare uids).
+    pub new: Option<Arc<Item<T>>>,
+}
+
+impl<T> Clone for Change<T> {
+    fn clone(&self) -> Self {
+        Self { key: self.key.clone(), old: self.old.clone(), new: self.new.clone() }
+    }
+}
+
+impl<T> std::fmt::Debug for Change<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let revision = |item: &Option<Arc<Item<T>>>| item.as_ref().map(|item| item.meta.revision.get());
+        write!(f, "{} {:?} -> {:?}", self.key, revision(&self.old), revision(&self.new))
+    }
+}
+
+impl<T> Change<T> {
+    /// The state now, or the last one of an object that is gone.
+    #[must_use]
+    pub fn latest(&self) -> Option<&Arc<Item<T>>> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+}
+
+/// What a subscriber hears.
+#[derive(Debug)]
+pub enum Notice<T> {
+    /// Anything may have changed: look at the whole cache. The first notice of all, and what follows an overflow.
+    Resync,
+    /// These keys changed, in the order of their first change; at least one.
+    Changes(Vec<Change<T>>),
+}
+
+/// A subscription, see [`crate::Cache::subscribe`]. Dropping it ends it.
+pub struct Changes<T> {
+    subscriber: Arc<Subscriber<T>>,
+}
+
+impl<T> std::fmt::Debug for Changes<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Changes")
+            .field("waiting", &self.subscriber.pending.lock().changes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) struct Subscriber<T> {
+    capacity: usize,
+    pending: Mutex<Pending<T>>,
+    ready: Notify,
+}
+
+struct Pending<T> {
+    resync: bool,
+    changes: IndexMap<Key, States<T>>,
+}
+
+struct States<T> {
+    old: Option<Arc<Item<T>>>,
+    new: Option<Arc<Item<T>>>,
+}
+
+impl<T> Changes<T> {
+    pub(crate) fn new(capacity: usize) -> (Self, Arc<Subscriber<T>>) {
+        let subscriber = Arc::new(Subscriber {
+            capacity: capacity.max(1),
+            pending: Mutex::new(Pending { resync: true, changes: IndexMap::new() }),
+            ready: Notify::new(),
+        });
+        (Self { subscriber: subscriber.clone() }, subscriber)
+    }
+
+    /// The next notice. Cancel safe. It waits as long as nothing changes; what asks is a loop that also listens for its own end.
+    pub async fn next(&mut self) -> Notice<T> {
+        loop {
+            let ready = self.subscriber.ready.notified();
+            if let Some(notice) = self.subscriber.take() {
+                return notice;
+            }
+            ready.await;
+        }
+    }
+
+    /// The next notice, if there is one now.
+    pub fn try_next(&mut self) -> Option<Notice<T>> {
+        self.subscriber.take()
+    }
+}
+
+impl<T> Subscriber<T> {
+    pub(crate) fn push(&self, change: &Change<T>) {
+        let mut pending = self.pending.lock();
+        if pending.resync {
+            return; // the subscriber is going to look at everything
+        }
+        if let Some(states) = pending.changes.get_mut(&change.key) {
+            states.new.clone_from(&change.new);
+        } else if pending.changes.len() >= self.capacity {
+            *pending = Pending { resync: true, changes: IndexMap::new() };
+        } else {
+            let states = States { old: change.old.clone(), new: change.new.clone() };
+            pending.changes.insert(change.key.clone(), states);
+        }
+        drop(pending);
+        self.ready.notify_one();
+    }
+
+    fn take(&self) -> Option<Notice<T>> {
+        let mut pending = self.pending.lock();
+        if std::mem::take(&mut pending.resync) {
+            return Some(Notice::Resync);
+        }
+        let changes: Vec<Change<T>> = std::mem::take(&mut pending.changes)
+            .into_iter()
+            .filter(|(_, states)| states.old.is_some() || states.new.is_some())
+            .map(|(key, States { old, new })| Change { key, old, new })
+            .collect();
+        (!changes.is_empty()).then_some(Notice::Changes(changes))
+    }
+}

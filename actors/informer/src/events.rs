@@ -1,0 +1,255 @@
+//! Events: what a component tells users about an object (`kubectl describe`). Best effort, bounded, and thrifty: repetitions become a count.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_client::{Call, Client, PatchType, WriteOptions};
+use oarlock_meta::Status;
+use oarlock_runtime::kind::{ActorKind, OnShutdown, Phase};
+use oarlock_runtime::{Actor, Ctx, Failure, Handle, System, clock, rng};
+use oarlock_schema::{Resource, Str, resource};
+use serde_json::json;
+
+use crate::item::ObjMeta;
+
+mod body;
+mod correlate;
+#[cfg(test)]
+mod tests;
+
+use correlate::{Correlator, Outcome, Record};
+
+/// The row of event recorders.
+pub static RECORDER: ActorKind = ActorKind {
+    name: "informer.events",
+    on_shutdown: OnShutdown::Finish,
+    phase: Phase::Informers,
+    mailbox: 1024,
+    ..ActorKind::DEFAULT
+};
+
+/// How long writing one Event may take, retries included; then it is lost.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// How an Event is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventType {
+    /// As intended.
+    Normal,
+    /// Something may be wrong.
+    Warning,
+}
+
+impl EventType {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// What an Event is about (upstream `v1.ObjectReference`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectRef {
+    /// Group and version.
+    pub api_version: Str,
+    /// Kind.
+    pub kind: Str,
+    /// Namespace, empty for cluster-scoped objects; their Events go to `default`.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+    /// Uid.
+    pub uid: Str,
+    /// The revision that was looked at; empty if that does not matter.
+    pub resource_version: Str,
+    /// A part of the object, as `spec.containers{web}`.
+    pub field_path: Str,
+}
+
+impl ObjectRef {
+    /// An object of a cache.
+    #[must_use]
+    pub fn of(resource: &Resource, meta: &ObjMeta) -> Self {
+        Self {
+            api_version: resource.group_version().into(),
+            kind: resource.kind.into(),
+            namespace: meta.key.namespace.clone(),
+            name: meta.key.name.clone(),
+            uid: meta.uid.0.clone(),
+            resource_version: meta.revision.to_string().into(),
+            field_path: Str::default(),
+        }
+    }
+}
+
+/// Tells users. Clones share the recorder; a call never waits.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    handle: Handle<Told>,
+    origin: Arc<Origin>,
+}
+
+/// On whose behalf Events are written: identity, and the host they name.
+#[derive(Debug)]
+struct Origin {
+    client: Client,
+    component: Str,
+    host: Str,
+}
+
+/// What a recorder is sent.
+type Told = (Record, Arc<Origin>);
+
+impl Recorder {
+    /// Starts a recorder for `component` (on `host`, where that matters: kubelets), which writes as `client`'s identity.
+    ///
+    /// # Errors
+    /// When one of this component and host lives already, or the system is shutting down.
+    pub async fn start(
+        system: &System,
+        client: Client,
+        component: &str,
+        host: &str,
+    ) -> Result<Self, oarlock_runtime::Error> {
+        let key = if host.is_empty() { component.to_owned() } else { format!("{component}/{host}") };
+        let origin = Origin { client: client.with_timeout(DEADLINE), component: component.into(), host: host.into() };
+        Ok(Self { handle: system.spawn(&RECORDER, key, Writer).await?, origin: Arc::new(origin) })
+    }
+
+    /// The same recorder for another host, written as `client`'s identity: a thousand kubelets need one actor, not a thousand.
+    #[must_use]
+    pub fn on(&self, client: &Client, host: &str) -> Self {
+        let client = client.with_timeout(DEADLINE);
+        let origin = Origin { client, component: self.origin.component.clone(), host: host.into() };
+        Self { handle: self.handle.clone(), origin: Arc::new(origin) }
+    }
+
+    /// Tells about an object. Lost when too much is told at once.
+    pub fn event(&self, about: &ObjectRef, kind: EventType, reason: &str, message: impl Into<String>) {
+        let record = Record {
+            about: about.clone(),
+            kind,
+            reason: reason.into(),
+            message: message.into(),
+            at: clock::wall().as_second(),
+        };
+        if let Err(error) = self.handle.try_send((record, self.origin.clone())) {
+            tracing::debug!(recorder = self.handle.name(), %error, reason, "event lost");
+        }
+    }
+
+    /// As [`Recorder::event`], of type Normal.
+    pub fn normal(&self, about: &ObjectRef, reason: &str, message: impl Into<String>) {
+        self.event(about, EventType::Normal, reason, message);
+    }
+
+    /// As [`Recorder::event`], of type Warning.
+    pub fn warning(&self, about: &ObjectRef, reason: &str, message: impl Into<String>) {
+        self.event(about, EventType::Warning, reason, message);
+    }
+}
+
+struct Writer;
+
+struct State {
+    events: &'static Resource,
+    correlator: Correlator,
+    /// The number in the last name; names of one object must differ even where the clock does not move.
+    stamp: i128,
+    written: u64,
+    dropped: u64,
+    last_error: String,
+}
+
+impl Actor for Writer {
+    type Message = Told;
+    type State = State;
+
+    async fn start(&self, _: &Ctx<Told>) -> Result<State, Failure> {
+        let events = resource("", "v1", "events").ok_or("the schema has no events")?;
+        let correlator = Correlator::default();
+        Ok(State { events, correlator, stamp: 0, written: 0, dropped: 0, last_error: String::new() })
+    }
+
+    async fn handle(&self, state: &mut State, (record, origin): Told, ctx: &Ctx<Told>) -> Result<(), Failure> {
+        let outcome = state.correlator.take(&record, clock::now());
+        let written = match outcome {
+            Outcome::Drop => {
+                state.dropped += 1;
+                return Ok(());
+            }
+            Outcome::New { message } => ctx.protected(self.create(state, &record, &origin, (&message, 1))).await,
+            Outcome::Again { name, count, message } => {
+                ctx.protected(self.repeat(state, &record, &origin, &name, (&message, count))).await
+            }
+        };
+        match written {
+            Ok(()) => state.written += 1,
+            Err(status) => {
+                state.dropped += 1;
+                state.last_error = status.to_string();
+                tracing::warn!(recorder = ctx.name(), %status, reason = %record.reason, "event not written");
+            }
+        }
+        Ok(())
+    }
+
+    fn observe(&self, state: &State) -> serde_json::Value {
+        json!({"written": state.written, "dropped": state.dropped, "lastError": state.last_error})
+    }
+}
+
+impl Writer {
+    async fn create(
+        &self,
+        state: &mut State,
+        record: &Record,
+        origin: &Origin,
+        (message, count): (&str, u32),
+    ) -> Result<(), Status> {
+        let now = clock::wall().as_nanosecond();
+        state.stamp = now.max(state.stamp + 1);
+        let name = body::name(&record.about.name, state.stamp);
+        let object = body::event(&name, record, message, count, (&origin.component, &origin.host))?;
+        let namespace = body::namespace(&record.about).to_owned();
+        let create = || Call::Create(object.clone(), WriteOptions::default());
+        let mut answer = origin.client.call(state.events, "", &namespace, "", create()).await;
+        if let Err(status) = &answer
+            && (status.is_service_unavailable() || status.is_too_many_requests())
+        {
+            // Once more, after a while: an apiserver that restarts should not cost every Event.
+            let pause = Duration::from_secs(status.retry_after().unwrap_or(1).clamp(1, 5).into());
+            clock::sleep(rng::jitter(pause, 50)).await;
+            answer = origin.client.call(state.events, "", &namespace, "", create()).await;
+        }
+        answer?;
+        state.correlator.wrote(record, message, &name, count);
+        Ok(())
+    }
+
+    async fn repeat(
+        &self,
+        state: &mut State,
+        record: &Record,
+        origin: &Origin,
+        name: &str,
+        (message, count): (&str, u32),
+    ) -> Result<(), Status> {
+        let patch = body::patch(record, message, count)?;
+        let namespace = body::namespace(&record.about).to_owned();
+        let patch = Call::Patch(PatchType::Strategic, patch, WriteOptions::default());
+        match origin.client.call(state.events, "", &namespace, name, patch).await {
+            Ok(_) => {
+                state.correlator.wrote(record, message, name, count);
+                Ok(())
+            }
+            // It expired: begin another, which keeps the count.
+            Err(status) if status.is_not_found() => self.create(state, record, origin, (message, count)).await,
+            Err(status) => Err(status),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What a cache keeps of an object: a little metadata and the projection.
+
+use oarlock_meta::{Revision, Time, Uid};
+use oarlock_schema::{Obj, Str, Value};
+
+use crate::key::Key;
+use crate::project::Project;
+
+/// One owner of an object (upstream `metav1.OwnerReference`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerRef {
+    /// Group and version of the owner.
+    pub api_version: Str,
+    /// Kind of the owner.
+    pub kind: Str,
+    /// Name of the owner.
+    pub name: Str,
+    /// Uid of the owner: the reference is void when the name belongs to another.
+    pub uid: Uid,
+    /// It is the managing controller; at most one is.
+    pub controller: bool,
+    /// A foreground deletion of the owner waits for this object.
+    pub block_deletion: bool,
+}
+
+/// The metadata that most consumers need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjMeta {
+    /// Namespace and name.
+    pub key: Key,
+    /// Uid.
+    pub uid: Uid,
+    /// The revision of this state; for a deleted object that of the deletion.
+    pub revision: Revision,
+    /// `metadata.generation`, 0 for kinds that keep none.
+    pub generation: i64,
+    /// When it was created.
+    pub created: Option<Time>,
+    /// When it was asked to go, plus its grace period; `None` while it was not.
+    pub deletion: Option<Time>,
+    /// Labels, sorted by key.
+    pub labels: Box<[(Str, Str)]>,
+    /// Annotations, sorted by key; empty unless the projection asks for them.
+    pub annotations: Box<[(Str, Str)]>,
+    /// Owners in order.
+    pub owners: Box<[OwnerRef]>,
+    /// Finalizers in order.
+    pub finalizers: Box<[Str]>,
+}
+
+impl ObjMeta {
+    /// Reads an object's metadata.
+    #[must_use]
+    pub fn read(obj: &Obj, revision: Revision, annotations: bool) -> Self {
+        Self {
+            key: Key::new(obj.namespace(), obj.name()),
+            uid: Uid::from(field(obj, "uid").and_then(Value::as_str).unwrap_or("")),
+            revision,
+            generation: field(obj, "generation").and_then(Value::as_int).unwrap_or(0),
+            created: time(field(obj, "creationTimestamp")),
+            deletion: time(field(obj, "deletionTimestamp")),
+            labels: pairs(field(obj, "labels")),
+            annotations: if annotations { pairs(field(obj, "annotations")) } else { Box::default() },
+            owners: field(obj, "ownerReferences").map_or_else(Box::default, |v| v.items().iter().map(owner).collect()),
+            finalizers: field(obj, "finalizers")
+                .map_or_else(Box::default, |v| v.items().iter().filter_map(Value::as_str).map(Str::from).collect()),
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.key.name
+    }
+
+    /// The namespace, empty for cluster-scoped objects.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.key.namespace
+    }
+
+    /// The value of a label.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        find(&self.labels, key)
+    }
+
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        find(&self.annotations, key)
+    }
+
+    /// The managing controller (upstream `metav1.GetControllerOf`).
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerRef> {
+        self.owners.iter().find(|owner| owner.controller)
+    }
+
+    /// Whether it was asked to go.
+    #[must_use]
+    pub fn deleting(&self) -> bool {
+        self.deletion.is_some()
+    }
+
+    /// Whether nothing but the revision differs.
+    pub(crate) fn same(&self, next: &Self) -> bool {
+        let Self { key, uid, revision: _, generation, created, deletion, labels, annotations, owners, finalizers } =
+            self;
+        *key == next.key
+            && *uid == next.uid
+            && *generation == next.generation
+            && *created == next.created
+            && *deletion == next.deletion
+            && *labels == next.labels
+            && *annotations == next.annotations
+            && *owners == next.owners
+            && *finalizers == next.finalizers
+    }
+}
+
+fn field<'a>(obj: &'a Obj, name: &str) -> Option<&'a Value> {
+    obj.get("metadata")?.get(name)
+}
+
+fn time(value: Option<&Value>) -> Option<Time> {
+    Time::parse(value?.as_str()?).ok()
+}
+
+/// The entries of a map of texts; the value tree keeps them sorted.
+fn pairs(value: Option<&Value>) -> Box<[(Str, Str)]> {
+    let Some(map) = value.and_then(Value::as_map) else { return Box::default() };
+    map.iter().map(|(key, value)| (Str::from(key), Str::from(value.as_str().unwrap_or("")))).collect()
+}
+
+fn find<'a>(pairs: &'a [(Str, Str)], key: &str) -> Option<&'a str> {
+    let at = pairs.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
+    pairs.get(at).map(|(_, value)| value.as_str())
+}
+
+fn owner(value: &Value) -> OwnerRef {
+    let text = |name: &str| Str::from(value.get(name).and_then(Value::as_str).unwrap_or(""));
+    let flag = |name: &str| value.get(name).and_then(Value::as_bool).unwrap_or(false);
+    OwnerRef {
+        api_version: text("apiVersion"),
+        kind: text("kind"),
+        name: text("name"),
+        uid: Uid(text("uid")),
+        controller: flag("controller"),
+        block_deletion: flag("blockOwnerDeletion"),
+    }
+}
+
+/// One object in a cache.
+#[derive(Clone, Debug)]
+pub struct Item<T> {
+    /// Its metadata.
+    pub meta: ObjMeta,
+    /// Its projection.
+    pub value: T,
+}
+
+impl<T> Item<T> {
+    /// Namespace and name.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.meta.key
+    }
+}
+
+impl<T: Project> Item<T> {
+    /// Projects an object.
+    #[must_use]
+    pub fn of(obj: &Obj, revision: Revision) -> Self {
+        Self { meta: ObjMeta::read(obj, revision, T::ANNOTATIONS), value: T::project(obj) }
+    }
+
+    /// Whether subscribers need not hear of the change from this to `next`.
+    pub(crate) fn same(&self, next: &Self) -> bool {
+        self.meta.same(&next.meta) && self.value.same(&next.value)
+    }
+}

@@ -1,0 +1,146 @@
+//! A controller's own writes: until a cache shows them, deciding again would repeat them.
+//!
+//! Upstream counts expected creations and deletions. Revisions make that unnecessary: a write returns the revision at which it happened,
+//! and a cache says which revision it has applied. Deletes that return no revision are settled when the object is gone or on its way.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use oarlock_meta::{Revision, Uid};
+use oarlock_runtime::clock::{self, Instant};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cache::Progress;
+use crate::key::Key;
+
+#[cfg(test)]
+mod tests;
+
+/// From this many keys on, settled ones are swept out now and then.
+const SWEEP: usize = 1024;
+
+/// What tells how fresh it is; caches do.
+pub trait Fresh: Send + Sync + 'static {
+    /// The revision up to which every change has been applied; zero before the first complete state.
+    fn applied(&self) -> Revision;
+    /// Whether it holds this incarnation of an object, not on its way out.
+    fn holds(&self, key: &Key, uid: &Uid) -> bool;
+    /// Tells of progress.
+    fn follow(&self) -> watch::Receiver<Progress>;
+}
+
+/// The writes that caches have yet to show, by the key on whose behalf they were made.
+#[derive(Default)]
+pub struct OwnWrites {
+    pending: Mutex<HashMap<Key, Vec<Pending>>>,
+}
+
+struct Pending {
+    cache: Arc<dyn Fresh>,
+    what: What,
+}
+
+enum What {
+    Wrote(Revision),
+    Deleted(Key, Uid),
+}
+
+impl Pending {
+    fn settled(&self) -> bool {
+        match &self.what {
+            #[cfg(seeded_bug = "own_writes_unseen")]
+            What::Wrote(_) => true,
+            #[cfg(not(seeded_bug = "own_writes_unseen"))]
+            What::Wrote(revision) => self.cache.applied() >= *revision,
+            What::Deleted(key, uid) => !self.cache.holds(key, uid),
+        }
+    }
+}
+
+impl std::fmt::Debug for OwnWrites {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnWrites").field("keys", &self.pending.lock().len()).finish_non_exhaustive()
+    }
+}
+
+impl OwnWrites {
+    /// On behalf of `key` something that `cache` shows was written, at `revision`.
+    pub fn wrote(&self, key: &Key, cache: &Arc<impl Fresh>, revision: Revision) {
+        let cache: Arc<dyn Fresh> = cache.clone();
+        let mut pending = self.pending.lock();
+        sweep(&mut pending);
+        let list = pending.entry_ref(key).or_default();
+        for known in &mut *list {
+            if let What::Wrote(at) = &mut known.what
+                && Arc::ptr_eq(&known.cache, &cache)
+            {
+                *at = revision.max(*at);
+                return;
+            }
+        }
+        list.push(Pending { cache, what: What::Wrote(revision) });
+    }
+
+    /// On behalf of `key` an object of `cache` was deleted.
+    pub fn deleted(&self, key: &Key, cache: &Arc<impl Fresh>, object: Key, uid: Uid) {
+        let pending = Pending { cache: cache.clone(), what: What::Deleted(object, uid) };
+        if pending.settled() {
+            return;
+        }
+        let mut all = self.pending.lock();
+        sweep(&mut all);
+        all.entry_ref(key).or_default().push(pending);
+    }
+
+    /// Whether the caches show everything that was written on behalf of `key`.
+    #[must_use]
+    pub fn settled(&self, key: &Key) -> bool {
+        self.unsettled(key).is_none()
+    }
+
+    /// Waits until the caches show everything that was written on behalf of `key`; `false` when they did not by `deadline`. Then they are
+    /// given up on, as upstream gives up on expectations: the next decision is made on what there is.
+    pub async fn wait(&self, key: &Key, deadline: Instant) -> bool {
+        while let Some(mut progress) = self.unsettled(key) {
+            // The receiver came before the look at the cache; nothing between the two is missed.
+            if !matches!(clock::timeout_at(deadline, progress.changed()).await, Ok(Ok(()))) {
+                self.forget(key);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Nothing will be decided for `key` any more.
+    pub fn forget(&self, key: &Key) {
+        self.pending.lock().remove(key);
+    }
+
+    fn unsettled(&self, key: &Key) -> Option<watch::Receiver<Progress>> {
+        let mut pending = self.pending.lock();
+        let list = pending.get_mut(key)?;
+        let mut wait = None;
+        list.retain(|one| {
+            let progress = one.cache.follow();
+            let open = !one.settled();
+            if open && wait.is_none() {
+                wait = Some(progress);
+            }
+            open
+        });
+        if list.is_empty() {
+            pending.remove(key);
+        }
+        wait
+    }
+}
+
+fn sweep(pending: &mut HashMap<Key, Vec<Pending>>) {
+    if pending.len() >= SWEEP && pending.len().is_power_of_two() {
+        pending.retain(|_, list| {
+            list.retain(|one| !one.settled());
+            !list.is_empty()
+        });
+    }
+}

@@ -1,0 +1,174 @@
+//! The reflector: one actor that keeps one cache equal to what the apiserver says.
+//!
+//! It asks for a watch that begins with the current objects (KEP-3157), or lists and then watches where the server does not know that; from
+//! then on it resumes from the last revision, whatever breaks. Only a 410 makes it start over, and then the cache is replaced as a whole,
+//! so that what was deleted meanwhile is reported as deleted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_client::{Client, ListOptions};
+use oarlock_meta::{Revision, Status};
+use oarlock_runtime::kind::{ActorKind, Backoff, Exhausted, OnFailure, OnShutdown, Phase};
+use oarlock_runtime::{Failure, LoopCtx, clock, rng};
+use oarlock_schema::Resource;
+use serde::Serialize;
+
+use crate::cache::Cache;
+use crate::project::Project;
+use crate::shared::Selection;
+
+mod decode;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use session::{End, Session};
+
+/// Keeps `cache` current inside the caller's own actor, for those who must not be two actors (a kubelet among a thousand). Returns when
+/// the actor is asked to stop. What the reflector is doing is published as the actor's state.
+///
+/// # Errors
+/// None today; the actor's row rules what would be.
+pub async fn reflect<T: Project>(
+    ctx: LoopCtx,
+    client: Client,
+    resource: &'static Resource,
+    selection: Selection,
+    cache: Arc<Cache<T>>,
+) -> Result<(), Failure> {
+    run(ctx, Arc::new(Source { client, resource, selection }), cache).await
+}
+
+/// The row of reflectors.
+pub(crate) static REFLECTOR: ActorKind = ActorKind {
+    name: "informer.reflector",
+    on_failure: OnFailure::Restart {
+        backoff: Backoff::DEFAULT,
+        max: 10,
+        within: Duration::from_secs(60),
+        then: Exhausted::Escalate,
+    },
+    on_shutdown: OnShutdown::Finish,
+    phase: Phase::Informers,
+    ..ActorKind::DEFAULT
+};
+
+/// The pauses between attempts that failed.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(30) };
+/// A session shorter than this is followed by a pause even if it ended well.
+const SHORT: Duration = Duration::from_secs(1);
+/// A session longer than this proves that things work: the next failure counts as the first.
+const LASTING: Duration = Duration::from_secs(10);
+/// The server is asked to end a watch after this time or up to twice as long (as client-go), so that watches spread over servers again.
+const WATCH: Duration = Duration::from_secs(300);
+
+/// Where a reflector reads.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) client: Client,
+    pub(crate) resource: &'static Resource,
+    pub(crate) selection: Selection,
+}
+
+impl Source {
+    fn options(&self) -> ListOptions {
+        ListOptions {
+            label_selector: self.selection.labels.clone(),
+            field_selector: self.selection.fields.clone(),
+            ..ListOptions::default()
+        }
+    }
+}
+
+/// What an operator sees of a reflector.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Seen {
+    /// What it is doing.
+    pub(crate) doing: &'static str,
+    /// The last revision applied.
+    pub(crate) revision: u64,
+    /// Objects in the cache.
+    pub(crate) items: usize,
+    /// Watches begun so far.
+    pub(crate) watches: u64,
+    /// Complete states taken so far; more than one means that a revision had expired.
+    pub(crate) states: u64,
+    /// Objects that could not be decoded and were left out.
+    pub(crate) unreadable: u64,
+    /// Attempts that failed since the last that did not.
+    pub(crate) failures: u32,
+    /// Whether the server streams the current objects through the watch.
+    pub(crate) watch_list: bool,
+    /// Why the last attempt failed.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) last_error: String,
+}
+
+/// Runs one incarnation until it is asked to stop. A new incarnation resumes from the cache's revision.
+pub(crate) async fn run<T: Project>(ctx: LoopCtx, source: Arc<Source>, cache: Arc<Cache<T>>) -> Result<(), Failure> {
+    let mut session = Session::new(ctx.clone(), source, cache);
+    let mut failures = 0_u32;
+    loop {
+        let began = clock::now();
+        let Some(end) = ctx.or_stop(session.run()).await else { return Ok(()) };
+        let lasted = began.elapsed();
+        failures = if lasted < LASTING { failures.saturating_add(1) } else { 1 };
+        let mut pause = rng::jitter(BACKOFF.pause(failures), 50);
+        match end {
+            End::Finished if lasted >= SHORT => (failures, pause) = (0, Duration::ZERO),
+            End::Finished => {}
+            End::Expired => session.resume = None,
+            End::Unsupported(status) => {
+                tracing::info!(actor = ctx.name(), %status, "server does not stream lists; listing");
+                session.seen.watch_list = false;
+                (failures, pause) = (0, Duration::ZERO);
+            }
+            End::Failed(status) => {
+                session.seen.last_error = status.to_string();
+                pause = pause.max(retry_after(&status));
+                tracing::warn!(actor = ctx.name(), %status, failures, ?pause, "watch failed");
+            }
+        }
+        session.seen.failures = failures;
+        session.publish(if pause.is_zero() { "reconnecting" } else { "backing off" });
+        if !ctx.sleep(pause).await {
+            return Ok(());
+        }
+    }
+}
+
+fn retry_after(status: &Status) -> Duration {
+    Duration::from_secs(status.retry_after().unwrap_or(0).into())
+}
+
+/// The time after which the server is asked to end the watch.
+fn watch_time() -> Duration {
+    let span = u64::try_from(WATCH.as_millis()).unwrap_or(u64::MAX);
+    WATCH + Duration::from_millis(rng::below(span))
+}
+
+/// A Status for what the reflector itself found.
+fn broken(why: &str) -> Status {
+    Status::service_unavailable(why)
+}
+
+/// Whether a failure of a list-streaming watch means that the server does not offer it.
+fn unsupported(status: &Status) -> bool {
+    status.is_invalid()
+        || status.is_bad_request()
+        || status.is_unsupported_media_type()
+        || matches!(status.code, 405 | 406 | 501)
+}
+
+/// Whether the revision asked for is too old.
+fn expired(status: &Status) -> bool {
+    status.is_expired() || status.is_gone()
+}
+
+/// The revision from which a watch can resume; none before the first complete state.
+fn position<T>(cache: &Cache<T>) -> Option<Revision> {
+    let progress = cache.progress();
+    progress.synced.then_some(progress.revision)
+}

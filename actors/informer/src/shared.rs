@@ -1,0 +1,169 @@
+//! One cache for everybody who reads the same.
+
+use std::any::{Any, TypeId};
+use std::sync::Arc;
+
+use oarlock_client::Client;
+use oarlock_meta::{FieldSelector, LabelSelector};
+use oarlock_runtime::{Instant, System};
+use oarlock_schema::{Resource, Str};
+use tokio::sync::Mutex;
+
+use crate::cache::{Cache, Lagging};
+use crate::own_writes::Fresh;
+use crate::project::{Project, ResourceName};
+use crate::reflector::{self, REFLECTOR};
+
+/// Which objects of a resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The namespace; empty for all.
+    pub namespace: Str,
+    /// By labels.
+    pub labels: LabelSelector,
+    /// By fields.
+    pub fields: FieldSelector,
+}
+
+impl Selection {
+    /// The objects of a namespace.
+    #[must_use]
+    pub fn namespace(namespace: impl Into<Str>) -> Self {
+        Self { namespace: namespace.into(), ..Self::default() }
+    }
+
+    /// The objects that have `value` in `field`, as `spec.nodeName`.
+    #[must_use]
+    pub fn field(field: &str, value: &str) -> Self {
+        Self { fields: FieldSelector::equal(field, value), ..Self::default() }
+    }
+
+    /// The objects that a label selector selects.
+    #[must_use]
+    pub fn labels(labels: LabelSelector) -> Self {
+        Self { labels, ..Self::default() }
+    }
+}
+
+/// An informer could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The schema does not have the projection's resource.
+    #[error("no resource {0:?} in the schema")]
+    Resource(ResourceName),
+    /// The reflector could not be spawned.
+    #[error("reflector")]
+    Spawn(#[from] oarlock_runtime::Error),
+    /// Not all caches were synced in time.
+    #[error("informer {name} is not synced")]
+    NotSynced {
+        /// The first that was not.
+        name: String,
+        /// How far it came.
+        source: Lagging,
+    },
+}
+
+/// The informers of one identity in one process. Clones share them.
+#[derive(Clone)]
+pub struct SharedInformers {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    system: System,
+    client: Client,
+    name: Str,
+    entries: Mutex<Vec<Entry>>,
+}
+
+struct Entry {
+    projection: TypeId,
+    resource: &'static Resource,
+    selection: Selection,
+    name: String,
+    cache: Arc<dyn Any + Send + Sync>,
+    fresh: Arc<dyn Fresh>,
+}
+
+impl std::fmt::Debug for SharedInformers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedInformers").field("name", &self.inner.name).finish_non_exhaustive()
+    }
+}
+
+impl SharedInformers {
+    /// Informers that read as `client`'s identity. `name` tells the sets of one process apart.
+    #[must_use]
+    pub fn new(system: System, client: Client, name: impl Into<Str>) -> Self {
+        Self { inner: Arc::new(Inner { system, client, name: name.into(), entries: Mutex::default() }) }
+    }
+
+    /// The cache of all objects of the projection's resource.
+    ///
+    /// # Errors
+    /// [`Error::Resource`], [`Error::Spawn`].
+    pub async fn all<P: Project>(&self) -> Result<Arc<Cache<P>>, Error> {
+        self.select(Selection::default()).await
+    }
+
+    /// The cache of a selection of the projection's resource.
+    ///
+    /// # Errors
+    /// [`Error::Resource`], [`Error::Spawn`].
+    pub async fn select<P: Project>(&self, selection: Selection) -> Result<Arc<Cache<P>>, Error> {
+        let resource = P::RESOURCE.find().ok_or(Error::Resource(P::RESOURCE))?;
+        self.of(resource, selection).await
+    }
+
+    /// The cache of a selection of any resource, for projections that fit several (such as `()`, metadata only).
+    ///
+    /// # Errors
+    /// [`Error::Spawn`].
+    pub async fn of<P: Project>(
+        &self,
+        resource: &'static Resource,
+        selection: Selection,
+    ) -> Result<Arc<Cache<P>>, Error> {
+        let projection = TypeId::of::<P>();
+        let mut entries = self.inner.entries.lock().await;
+        let same = |entry: &&Entry| {
+            entry.projection == projection && std::ptr::eq(entry.resource, resource) && entry.selection == selection
+        };
+        if let Some(entry) = entries.iter().find(same)
+            && let Ok(cache) = entry.cache.clone().downcast::<Cache<P>>()
+        {
+            return Ok(cache);
+        }
+        let cache = Arc::new(Cache::<P>::default());
+        let name = format!("{}/{}/{}", self.inner.name, resource.group_resource(), entries.len());
+        let source =
+            Arc::new(reflector::Source { client: self.inner.client.clone(), resource, selection: selection.clone() });
+        let target = cache.clone();
+        self.inner
+            .system
+            .spawn_loop(&REFLECTOR, name.clone(), move |ctx| reflector::run(ctx, source.clone(), target.clone()))
+            .await?;
+        let fresh: Arc<dyn Fresh> = cache.clone();
+        entries.push(Entry { projection, resource, selection, name, cache: cache.clone(), fresh });
+        Ok(cache)
+    }
+
+    /// Waits until every cache handed out so far has its first complete state.
+    ///
+    /// # Errors
+    /// [`Error::NotSynced`] names the first that had not at `deadline`.
+    pub async fn synced(&self, deadline: Instant) -> Result<(), Error> {
+        let all: Vec<(String, Arc<dyn Fresh>)> =
+            self.inner.entries.lock().await.iter().map(|entry| (entry.name.clone(), entry.fresh.clone())).collect();
+        for (name, fresh) in all {
+            let mut progress = fresh.follow();
+            let there = progress.wait_for(|progress| progress.synced);
+            if !matches!(oarlock_runtime::clock::timeout_at(deadline, there).await, Ok(Ok(_))) {
+                let source = Lagging { at: fresh.applied(), wanted: oarlock_meta::Revision::ZERO };
+                return Err(Error::NotSynced { name, source });
+            }
+        }
+        Ok(())
+    }
+}

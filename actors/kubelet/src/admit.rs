@@ -1,0 +1,105 @@
+//! Admission: whether this node takes a pod that was bound to it. Checks and texts are those of the kubelet's predicates
+//! (`pkg/kubelet/lifecycle/predicate.go`); schedulers make them too, so a rejection means that two of them raced, or that none was asked.
+
+use std::collections::BTreeMap;
+
+use oarlock_schema::Str;
+
+use crate::affinity::Place;
+use crate::template::{HostPort, Template};
+
+/// What a node has for its pods: milli-cores of `cpu`, whole units of everything else, `pods` among them.
+pub(crate) type Amounts = BTreeMap<Str, i64>;
+
+/// Why a pod was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rejection {
+    /// `status.reason`.
+    pub(crate) reason: Str,
+    /// What the Event says; `status.message` puts "Pod was rejected: " before it.
+    pub(crate) message: String,
+}
+
+/// What the pods that were admitted use.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    pods: i64,
+    amounts: Amounts,
+    ports: Vec<HostPort>,
+}
+
+impl Used {
+    pub(crate) fn add(&mut self, template: &Template) {
+        self.pods += 1;
+        for (name, amount) in &*template.requests {
+            *self.amounts.entry(name.clone()).or_default() += amount;
+        }
+        self.ports.extend(template.ports.iter().cloned());
+    }
+
+    pub(crate) fn remove(&mut self, template: &Template) {
+        self.pods -= 1;
+        for (name, amount) in &*template.requests {
+            *self.amounts.entry(name.clone()).or_default() -= amount;
+        }
+        for port in &*template.ports {
+            if let Some(at) = self.ports.iter().position(|used| used == port) {
+                self.ports.swap_remove(at);
+            }
+        }
+    }
+
+    fn of(&self, name: &str) -> i64 {
+        self.amounts.get(name).copied().unwrap_or(0)
+    }
+}
+
+/// Admits a pod, or says why not. Labels may be stale: on `NodeAffinity` the caller asks again with fresh ones.
+pub(crate) fn admit(pod: &Template, node: &Place, has: &Amounts, used: &Used) -> Result<(), Rejection> {
+    let slots = has.get("pods").copied().unwrap_or(110);
+    if used.pods + 1 > slots {
+        return Err(out_of("pods", 1, used.pods, slots));
+    }
+    // cpu, memory and storage first, as upstream reports them.
+    let rank = |name: &str| ["cpu", "memory", "ephemeral-storage"].iter().position(|known| *known == name).unwrap_or(3);
+    let mut requests: Vec<&(Str, i64)> = pod.requests.iter().collect();
+    requests.sort_by_key(|(name, _)| rank(name));
+    for (name, wanted) in requests {
+        let extended = rank(name) == 3 && !name.starts_with("hugepages-");
+        let capacity = match has.get(name) {
+            Some(capacity) => *capacity,
+            // Resources that no node has may be the cluster's own business.
+            None if extended => continue,
+            None => 0,
+        };
+        if used.of(name) + wanted > capacity {
+            return Err(out_of(name, *wanted, used.of(name), capacity));
+        }
+    }
+    let predicate = |name: &str, why: &str| {
+        Err(Rejection { reason: name.into(), message: format!("Predicate {name} failed: {why}") })
+    };
+    if !pod.constraints.fits(node) {
+        return predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector");
+    }
+    if pod.ports.iter().any(|wanted| used.ports.iter().any(|taken| clash(wanted, taken))) {
+        return predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports");
+    }
+    if !pod.constraints.tolerates(node) {
+        return predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate");
+    }
+    Ok(())
+}
+
+fn clash(a: &HostPort, b: &HostPort) -> bool {
+    a.0 == b.0 && a.2 == b.2 && (a.1 == b.1 || a.1.is_empty() || b.1.is_empty())
+}
+
+fn out_of(name: &str, requested: i64, used: i64, capacity: i64) -> Rejection {
+    Rejection {
+        reason: format!("OutOf{name}").into(),
+        message: format!(
+            "Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+        ),
+    }
+}

@@ -1,0 +1,249 @@
+//! Kubelets of a process, and how their own servers are asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use oarlock_client::{Client, ListOptions, RawBody, RawReply};
+use oarlock_informer::Recorder;
+use oarlock_meta::{FieldSelector, Status};
+use oarlock_runtime::{LoopHandle, Reply, System, clock};
+use oarlock_schema::{Str, resource};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::config::NodeConfig;
+use crate::cri::{self, LogStream, Runtime};
+use crate::logs::Ask;
+use crate::node::{self, Command, NODE, Parts};
+use crate::tell::{Budget, Teller};
+
+/// Questions to a node that may wait.
+const QUESTIONS: usize = 64;
+/// How long a node may take to answer one.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// A kubelet could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The actor or its recorder could not be spawned: a node of this name runs already, or the system is shutting down.
+    #[error("kubelet")]
+    Spawn(#[from] oarlock_runtime::Error),
+}
+
+/// An answer of this crate.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Starts the kubelet of one node. `client` must be `system:node:<name>`.
+///
+/// # Errors
+/// [`Error::Spawn`].
+pub async fn start(system: &System, client: Client, config: NodeConfig) -> Result<KubeletHandle> {
+    Fleet::new(system.clone()).add(client, config).await
+}
+
+/// The kubelets of one process: one actor each, one recorder of Events for all. Clones share the fleet.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    system: System,
+    budget: Arc<Budget>,
+    recorder: tokio::sync::Mutex<Option<Recorder>>,
+    nodes: Mutex<BTreeMap<Str, KubeletHandle>>,
+}
+
+impl Fleet {
+    /// A fleet without nodes.
+    #[must_use]
+    pub fn new(system: System) -> Self {
+        let budget = Arc::new(Budget::new());
+        Self {
+            inner: Arc::new(Inner { system, budget, recorder: tokio::sync::Mutex::default(), nodes: Mutex::default() }),
+        }
+    }
+
+    /// Starts a node's kubelet. `client` must be `system:node:<name>`. Registration goes on behind this call's back.
+    ///
+    /// # Errors
+    /// [`Error::Spawn`].
+    pub async fn add(&self, client: Client, config: NodeConfig) -> Result<KubeletHandle> {
+        let recorder = self.recorder(&client, &config.name).await?;
+        let name = config.name.clone();
+        let (commands, receiver) = mpsc::channel(QUESTIONS);
+        let runtime = config.runtime.clone();
+        let parts = Arc::new(Parts {
+            client: client.clone(),
+            config,
+            teller: Teller { recorder, budget: self.inner.budget.clone() },
+            commands: tokio::sync::Mutex::new(receiver),
+        });
+        let spawned = self.inner.system.spawn_loop(&NODE, name.as_str(), move |ctx| node::run(ctx, parts.clone()));
+        let actor = spawned.await?;
+        let handle = KubeletHandle { name: name.clone(), actor, commands, runtime, client };
+        self.inner.nodes.lock().insert(name, handle.clone());
+        Ok(handle)
+    }
+
+    async fn recorder(&self, client: &Client, host: &str) -> Result<Recorder> {
+        let mut shared = self.inner.recorder.lock().await;
+        if let Some(recorder) = &*shared {
+            return Ok(recorder.on(client, host));
+        }
+        let recorder = Recorder::start(&self.inner.system, client.clone(), "kubelet", host).await?;
+        *shared = Some(recorder.clone());
+        Ok(recorder)
+    }
+
+    /// The kubelet of a node.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<KubeletHandle> {
+        self.inner.nodes.lock().get(name).cloned()
+    }
+
+    /// Names of the nodes, sorted.
+    #[must_use]
+    pub fn names(&self) -> Vec<Str> {
+        self.inner.nodes.lock().keys().cloned().collect()
+    }
+
+    /// GET at the kubelet of a node, see [`KubeletHandle::get`].
+    ///
+    /// # Errors
+    /// 503 when this process runs no such node, or it does not answer.
+    pub async fn get(&self, node: &str, path: &str) -> Result<RawReply, Status> {
+        let Some(handle) = self.node(node) else {
+            return Err(Status::service_unavailable(format!("no way to the kubelet of node {node}")));
+        };
+        handle.get(path).await
+    }
+}
+
+/// One node's kubelet.
+#[derive(Clone, Debug)]
+pub struct KubeletHandle {
+    name: Str,
+    actor: LoopHandle,
+    commands: mpsc::Sender<Command>,
+    runtime: Arc<dyn Runtime>,
+    client: Client,
+}
+
+impl KubeletHandle {
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The actor.
+    #[must_use]
+    pub const fn actor(&self) -> &LoopHandle {
+        &self.actor
+    }
+
+    /// What runs its containers.
+    #[must_use]
+    pub const fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.runtime
+    }
+
+    /// Stops the kubelet; its pods run on as far as the API knows, and are taken up again by the next kubelet of the name.
+    pub fn stop(&self) {
+        self.actor.stop();
+    }
+
+    /// GET as the kubelet's own server answers it: `/healthz`, `/pods`, `/containerLogs/<namespace>/<pod>/<container>?…`. Refusals are
+    /// answers, with upstream's codes and texts.
+    ///
+    /// # Errors
+    /// 503 when the kubelet does not answer.
+    pub async fn get(&self, path: &str) -> Result<RawReply, Status> {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        match path.trim_end_matches('/') {
+            "/healthz" => Ok(plain(200, "ok")),
+            "/pods" => self.pods().await,
+            _ => match path.strip_prefix("/containerLogs") {
+                Some(rest) => self.logs(rest, query).await,
+                None => Ok(plain(404, "404 page not found\n")),
+            },
+        }
+    }
+
+    async fn logs(&self, path: &str, query: &str) -> Result<RawReply, Status> {
+        let ask = match Ask::parse(path, query, clock::wall().as_second()) {
+            Ok(ask) => ask,
+            Err((code, text)) => return Ok(plain(code, text)),
+        };
+        let options = ask.options;
+        let silent = || Status::service_unavailable(format!("the kubelet of node {} does not answer", self.name));
+        let (reply, answer) = Reply::channel();
+        let asked = async {
+            self.commands.send(Command::Log(ask, reply)).await.ok()?;
+            answer.await.ok()
+        };
+        let id = match clock::timeout(ANSWER, asked).await {
+            Ok(Some(Ok(id))) => id,
+            Ok(Some(Err((code, text)))) => return Ok(plain(code, text)),
+            Ok(None) | Err(_) => return Err(silent()),
+        };
+        match self.runtime.container_log(&id, options).await {
+            Ok(stream) => Ok(answered(200, "text/plain", Box::new(Lines(stream)))),
+            Err(cri::Error::NotFound(_)) => {
+                let runtime = self.runtime.version().runtime_name;
+                Ok(plain(400, format!("unable to retrieve container logs for {runtime}://{id}")))
+            }
+            Err(error) => Ok(plain(500, error.to_string())),
+        }
+    }
+
+    /// The pods of this node as the API has them.
+    async fn pods(&self) -> Result<RawReply, Status> {
+        let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
+        let here = ListOptions::fields(FieldSelector::equal("spec.nodeName", self.name.as_str()));
+        let list = self.client.list(pods, "", here).await?;
+        let mut body = Vec::from(&br#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":["#[..]);
+        for (at, item) in list.items.iter().enumerate() {
+            if at > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(&item.bytes);
+        }
+        body.extend_from_slice(b"]}");
+        Ok(answered(200, "application/json", Box::new(Whole(Some(body.into())))))
+    }
+}
+
+fn plain(code: u16, text: impl Into<String>) -> RawReply {
+    answered(code, "text/plain; charset=utf-8", Box::new(Whole(Some(text.into().into_bytes().into()))))
+}
+
+fn answered(code: u16, kind: &str, body: Box<dyn RawBody>) -> RawReply {
+    RawReply { code, headers: vec![("content-type".into(), kind.into())], body }
+}
+
+/// A body in one part.
+struct Whole(Option<Bytes>);
+
+#[async_trait]
+impl RawBody for Whole {
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        self.0.take().filter(|part| !part.is_empty()).map(Ok)
+    }
+}
+
+/// A log.
+struct Lines(Box<dyn LogStream>);
+
+#[async_trait]
+impl RawBody for Lines {
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        let part = self.0.next().await?;
+        Some(part.map_err(|error| Status::service_unavailable(error.to_string())))
+    }
+}

@@ -1,0 +1,295 @@
+//! The actor of one node: it follows its pods, performs their steps, writes their statuses, and keeps the Node and its Lease alive.
+//!
+//! Everything it waits for (runtime calls, API calls, runtime events, watch, timers) is awaited in one place, so a node costs one actor
+//! and one task however many pods it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::{AbortHandle, BoxFuture};
+use futures::stream::FuturesUnordered;
+use oarlock_client::Client;
+use oarlock_informer::{Cache, Item, Notice, Selection, reflect};
+use oarlock_meta::Status;
+use oarlock_runtime::kind::{ActorKind, Backoff, Exhausted, OnFailure, OnShutdown, Phase};
+use oarlock_runtime::{Failure, Instant, LoopCtx, clock, rng};
+use oarlock_schema::Str;
+use tokio::sync::mpsc;
+
+use crate::admit::{Amounts, Used};
+use crate::config::NodeConfig;
+use crate::logs::{self, Ask, Refusal};
+use crate::pod::{Now, Pod};
+use crate::tell::Teller;
+use crate::template::PodView;
+
+mod api;
+mod beat;
+mod pods;
+mod steps;
+mod writes;
+
+use api::{Known, Resources};
+use steps::Outcome;
+
+/// The row of kubelets.
+pub(crate) static NODE: ActorKind = ActorKind {
+    name: "kubelet.node",
+    on_failure: OnFailure::Restart {
+        backoff: Backoff::DEFAULT,
+        max: 10,
+        within: Duration::from_secs(60),
+        then: Exhausted::GiveUp,
+    },
+    on_shutdown: OnShutdown::Finish,
+    phase: Phase::Crew,
+    ..ActorKind::DEFAULT
+};
+
+/// Changes that may wait before the whole cache is looked at instead.
+const CHANGES: usize = 1024;
+/// How long a stopping kubelet waits for the writes it began.
+const LAST_WRITES: Duration = Duration::from_secs(2);
+/// A node without anything to do looks around after this.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// What others ask of a node.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Which container's log is meant.
+    Log(Ask, oarlock_runtime::Reply<Result<Str, Refusal>>),
+}
+
+/// What every incarnation of a node is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) client: Client,
+    pub(crate) config: NodeConfig,
+    pub(crate) teller: Teller,
+    pub(crate) commands: tokio::sync::Mutex<mpsc::Receiver<Command>>,
+}
+
+/// A pod's uid as a number: half the size of its text.
+type Uid = u128;
+
+/// What ended of what a node waits for.
+enum Done {
+    Step { uid: Uid, seq: u32, outcome: Outcome },
+    Written { uid: Uid, mark: u64, result: Result<u64, Status> },
+    Deleted { uid: Uid, result: Result<(), Status> },
+    Registered(Result<Known, Status>),
+    Checked(Result<Option<Known>, Status>),
+    Renewed(Result<(), Status>),
+    Swept,
+}
+
+/// A pod and what the actor knows of its calls.
+struct Entry {
+    pod: Pod,
+    admitted: bool,
+    /// It counts in the node's sums.
+    counted: bool,
+    /// Which step is under way; outcomes of others are void.
+    seq: u32,
+    abort: Option<AbortHandle>,
+    wake: Option<Instant>,
+    /// Since when the status may differ from what was written.
+    dirty: Option<Instant>,
+    /// A write or delete is under way.
+    writing: bool,
+    /// Fingerprint of the status the API has, and the revision at which it took it.
+    written: u64,
+    revision: u64,
+    failures: u32,
+    hold: Option<Instant>,
+}
+
+struct Node {
+    parts: Arc<Parts>,
+    resources: Resources,
+    cache: Arc<Cache<PodView>>,
+    known: Option<Known>,
+    has: Amounts,
+    used: Used,
+    /// Boxed: a tree's half-empty nodes would double what they take.
+    pods: BTreeMap<Uid, Box<Entry>>,
+    timers: BTreeSet<(Instant, Uid)>,
+    dirty: BTreeSet<Uid>,
+    writing: usize,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// When to renew the Lease, and when to look at the Node; unset while that is under way.
+    renew_at: Option<Instant>,
+    check_at: Option<Instant>,
+    /// The first complete state was taken.
+    synced: bool,
+    host_ip: String,
+    runtime_name: Str,
+}
+
+/// Runs one incarnation until it is asked to stop.
+pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> {
+    let mut commands = parts.commands.lock().await;
+    let resources = Resources::find().ok_or("the schema lacks nodes, pods or leases")?;
+    // A new incarnation knows nothing and reads everything again.
+    let cache = Arc::new(Cache::<PodView>::default());
+    let mut changes = cache.subscribe(CHANGES);
+    let selection = Selection::field("spec.nodeName", &parts.config.name);
+    let mut reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.pods, selection, cache.clone()));
+    let mut node = Node::new(parts.clone(), resources, cache);
+    node.register();
+    loop {
+        node.turn();
+        let wake = node.wake();
+        let stop = ctx
+            .protected(async {
+                tokio::select! {
+                    biased;
+                    () = ctx.cancelled() => return true,
+                    Some(done) = node.work.next() => node.done(done),
+                    event = parts.config.runtime.container_event() => node.event(&event),
+                    notice = changes.next() => node.notice(notice),
+                    Some(command) = commands.recv() => node.command(command),
+                    _ = &mut reflector => return true,
+                    () = clock::sleep_until(wake) => {}
+                }
+                false
+            })
+            .await;
+        if stop {
+            break;
+        }
+    }
+    let _ = ctx.timeout(LAST_WRITES, node.finish()).await;
+    Ok(())
+}
+
+impl Node {
+    fn new(parts: Arc<Parts>, resources: Resources, cache: Arc<Cache<PodView>>) -> Self {
+        let amount = |(name, text): (&Str, &Str)| {
+            let quantity = oarlock_meta::Quantity::parse(text).ok()?;
+            Some((name.clone(), if name == "cpu" { quantity.milli_value() } else { quantity.value() }))
+        };
+        let has = parts.config.capacity.iter().filter_map(amount).collect();
+        let host_ip = parts.config.internal_ip.to_string();
+        let runtime_name = parts.config.runtime.version().runtime_name;
+        Self {
+            parts,
+            resources,
+            cache,
+            known: None,
+            has,
+            used: Used::default(),
+            pods: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            writing: 0,
+            work: FuturesUnordered::new(),
+            renew_at: None,
+            check_at: None,
+            synced: false,
+            host_ip,
+            runtime_name,
+        }
+    }
+
+    fn now() -> Now {
+        Now { at: clock::now(), wall: clock::wall().as_second() }
+    }
+
+    /// Does what is due.
+    fn turn(&mut self) {
+        let now = Self::now();
+        self.beat(now);
+        while let Some((at, uid)) = self.timers.first().copied() {
+            if at > now.at {
+                break;
+            }
+            self.timers.pop_first();
+            if let Some(entry) = self.pods.get_mut(&uid) {
+                entry.wake = None;
+            }
+            self.touch(uid, now);
+        }
+        self.flush(now);
+    }
+
+    fn wake(&self) -> Instant {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let wakes = [timer, self.renew_at, self.check_at];
+        wakes.into_iter().flatten().min().unwrap_or_else(|| clock::after(IDLE))
+    }
+
+    fn done(&mut self, done: Done) {
+        let now = Self::now();
+        match done {
+            Done::Step { uid, seq, outcome } => self.stepped(uid, seq, outcome, now),
+            Done::Written { uid, mark, result } => self.wrote(uid, mark, result, now),
+            Done::Deleted { uid, result } => self.deleted(uid, result, now),
+            Done::Registered(result) => self.registered(result, now),
+            Done::Checked(result) => self.checked(result, now),
+            Done::Renewed(result) => self.renewed(result, now),
+            Done::Swept => {}
+        }
+    }
+
+    fn notice(&mut self, notice: Notice<PodView>) {
+        let now = Self::now();
+        match notice {
+            Notice::Resync => self.resync(now),
+            Notice::Changes(changes) => {
+                for change in changes {
+                    if let Some(old) = &change.old
+                        && change.new.as_ref().is_none_or(|new| new.meta.uid != old.meta.uid)
+                    {
+                        self.lost(uid_of(old), now);
+                    }
+                    if let Some(new) = change.new {
+                        self.seen(new, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Log(ask, reply) => {
+                let named = |entry: &Entry| {
+                    let key = &entry.pod.item.meta.key;
+                    key.namespace == ask.namespace && key.name == ask.pod && !entry.pod.gone
+                };
+                let answer = match self.pods.values().map(|entry| &**entry).find(|entry| named(entry)) {
+                    Some(entry) => logs::choose(&entry.pod, &ask),
+                    None => Err((404, format!("pod \"{}\" does not exist", ask.pod))),
+                };
+                reply.send(answer);
+            }
+        }
+    }
+
+    /// Waits for the writes that were begun.
+    async fn finish(&mut self) {
+        while self.writing > 0 {
+            let Some(done) = self.work.next().await else { return };
+            if matches!(done, Done::Written { .. } | Done::Deleted { .. }) {
+                self.done(done);
+            }
+        }
+    }
+}
+
+fn uid_of(item: &Item<PodView>) -> Uid {
+    use std::hash::BuildHasher;
+    let text = item.meta.uid.0.as_str();
+    let digits: String = text.chars().filter(|c| *c != '-').collect();
+    let number = if digits.len() == 32 { Uid::from_str_radix(&digits, 16).ok() } else { None };
+    // A uid that is no UUID comes from a test or from another server.
+    number.unwrap_or_else(|| foldhash::quality::FixedState::default().hash_one(text).into())
+}
+
+/// Somewhere in the second half of `period`, so that nodes that started together do not stay together.
+fn spread(period: Duration) -> Duration {
+    rng::jitter(period, 20)
+}

@@ -1,0 +1,249 @@
+//! What a kubelet says of its node: the Node object, its status, its Lease.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use oarlock_client::{Call, Client, GetOptions, Object, PatchType, Reply, WriteOptions, decode};
+use oarlock_meta::{MicroTime, Revision, Status, Time};
+use oarlock_runtime::clock;
+use oarlock_schema::views::core_v1::Node;
+use oarlock_schema::{Resource, resource, type_of_kind};
+use serde_json::{Value, json};
+
+use crate::affinity::Place;
+use crate::config::NodeConfig;
+use crate::cri::Image;
+
+/// Where Leases of nodes are.
+const LEASES: &str = "kube-node-lease";
+/// Seconds after which a silent node counts as lost (upstream `nodeLeaseDurationSeconds`).
+const LEASE_SECONDS: i64 = 40;
+/// Images that a node's status lists at most (upstream `nodeStatusMaxImages`).
+const IMAGES: usize = 50;
+/// What a status that did not change is written after (upstream `nodeStatusReportFrequency`), in seconds.
+const REPORT: i64 = 300;
+
+/// What the API said of the node last.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) place: Place,
+    pub(super) uid: String,
+    pub(super) pod_cidr: Option<IpNet>,
+    /// Whether it says that the node is ready, and when this kubelet last said so (Unix seconds).
+    ready: (bool, i64),
+    images: usize,
+}
+
+/// The resources a kubelet writes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Resources {
+    pub(super) nodes: &'static Resource,
+    pub(super) pods: &'static Resource,
+    leases: &'static Resource,
+}
+
+impl Resources {
+    pub(super) fn find() -> Option<Self> {
+        Some(Self {
+            nodes: resource("", "v1", "nodes")?,
+            pods: resource("", "v1", "pods")?,
+            leases: resource("coordination.k8s.io", "v1", "leases")?,
+        })
+    }
+}
+
+fn read(object: &Object) -> Result<Known, Status> {
+    let obj = object.obj()?;
+    let node: Node<'_> = obj.view().unwrap_or_else(|| Node::from_option(None));
+    let ready = node.status().conditions().iter().find(|condition| condition.type_() == "Ready");
+    let beat = ready.and_then(|ready| Time::parse(ready.last_heartbeat_time()).ok()).map_or(0, Time::unix);
+    Ok(Known {
+        place: Place::read(node),
+        uid: node.metadata().uid().to_owned(),
+        pod_cidr: node.spec().pod_cidr().parse().ok(),
+        ready: (ready.is_some_and(|ready| ready.status() == "True"), beat),
+        images: node.status().images().len(),
+    })
+}
+
+fn labels(config: &NodeConfig) -> BTreeMap<String, String> {
+    let own = [
+        ("beta.kubernetes.io/arch", arch()),
+        ("beta.kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", arch()),
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/hostname", config.name.as_str()),
+    ];
+    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    own.chain(config.labels.iter().map(|(key, value)| (key.to_string(), value.to_string()))).collect()
+}
+
+/// Go's name of this architecture.
+fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// Conditions with upstream's reasons; their transition times are kept where the status did not change.
+fn conditions(was_ready: Option<bool>) -> Value {
+    let now = Time::from_unix(clock::wall().as_second()).to_string();
+    let one = |kind: &str, status: &str, reason: &str, message: &str, flipped: bool| {
+        let mut value =
+            json!({"type": kind, "status": status, "reason": reason, "message": message, "lastHeartbeatTime": now});
+        if flipped && let Some(map) = value.as_object_mut() {
+            map.insert("lastTransitionTime".to_owned(), now.as_str().into());
+        }
+        value
+    };
+    let first = was_ready.is_none();
+    let lost = was_ready != Some(true);
+    json!([
+        one(
+            "MemoryPressure",
+            "False",
+            "KubeletHasSufficientMemory",
+            "kubelet has sufficient memory available",
+            first || lost
+        ),
+        one("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", first || lost),
+        one("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", first || lost),
+        one("Ready", "True", "KubeletReady", "kubelet is posting ready status", lost),
+    ])
+}
+
+fn images(images: &[Image]) -> Value {
+    let mut images: Vec<&Image> = images.iter().collect();
+    images.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.id.cmp(&b.id)));
+    let one = |image: &Image| {
+        let mut names: Vec<&str> = vec![&image.id];
+        names.extend(image.names.iter().map(oarlock_schema::Str::as_str));
+        json!({"names": names, "sizeBytes": image.size})
+    };
+    images.into_iter().take(IMAGES).map(one).collect()
+}
+
+/// Everything the status says.
+fn full_status(config: &NodeConfig, was_ready: Option<bool>, present: &[Image]) -> Value {
+    let version = config.runtime.version();
+    let kubelet = format!("{}+oarlock.{}", oarlock_schema::resources::KUBERNETES, env!("CARGO_PKG_VERSION"));
+    let capacity: BTreeMap<&str, &str> = config.capacity.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    json!({
+        "capacity": capacity,
+        "allocatable": capacity,
+        "conditions": conditions(was_ready),
+        "addresses": [
+            {"type": "InternalIP", "address": config.internal_ip},
+            {"type": "Hostname", "address": config.name.as_str()},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": config.port}},
+        "nodeInfo": {
+            "machineID": config.name.as_str(),
+            "systemUUID": config.name.as_str(),
+            "bootID": config.name.as_str(),
+            "kernelVersion": config.kernel_version.as_str(),
+            "osImage": config.os_image.as_str(),
+            "containerRuntimeVersion": format!("{}://{}", version.runtime_name, version.runtime_version),
+            "kubeletVersion": kubelet,
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": arch(),
+        },
+        "images": images(present),
+    })
+}
+
+async fn patch(
+    client: &Client,
+    nodes: &'static Resource,
+    subresource: &'static str,
+    name: &str,
+    body: &Value,
+) -> Result<Object, Status> {
+    let body = (PatchType::Strategic, body.to_string().into_bytes());
+    client.patch(nodes, subresource, ("", name), body, WriteOptions::default()).await
+}
+
+/// Makes the Node say what this kubelet is, creating it if need be (upstream `registerWithAPIServer`).
+pub(super) async fn register(client: &Client, resources: Resources, config: &NodeConfig) -> Result<Known, Status> {
+    let nodes = resources.nodes;
+    let present = config.runtime.list_images().await.unwrap_or_default();
+    let was = match client.find(nodes, "", &config.name).await? {
+        Some(object) => {
+            let ready = read(&object)?.ready.0;
+            patch(client, nodes, "", &config.name, &json!({"metadata": {"labels": labels(config)}})).await?;
+            Some(ready)
+        }
+        None => {
+            let ty = type_of_kind("", "v1", "Node").ok_or_else(|| Status::internal_error("the schema has no Node"))?;
+            let node = json!({
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {
+                    "name": config.name.as_str(),
+                    "labels": labels(config),
+                    "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+                },
+                "status": full_status(config, None, &present),
+            });
+            match client.create(nodes, decode(ty, node.to_string().as_bytes())?).await {
+                Ok(_) => {}
+                Err(status) if status.is_already_exists() => {}
+                Err(status) => return Err(status),
+            }
+            None
+        }
+    };
+    let status = json!({"status": full_status(config, was, &present)});
+    read(&patch(client, nodes, "status", &config.name, &status).await?)
+}
+
+/// Looks at the Node, and writes its status when it is not what it should be, or is old. `None`: there is no such Node any more.
+pub(super) async fn check(client: &Client, resources: Resources, config: &NodeConfig) -> Result<Option<Known>, Status> {
+    let options = GetOptions { resource_version: Some(Revision::ZERO) };
+    let object = match client.call(resources.nodes, "", "", &config.name, Call::Get(options)).await {
+        Ok(Reply::Object { object, .. }) => object,
+        Ok(_) => return Err(Status::internal_error("no Node in the answer to a get")),
+        Err(status) if status.is_not_found() => return Ok(None),
+        Err(status) => return Err(status),
+    };
+    let known = read(&object)?;
+    let present = config.runtime.list_images().await.unwrap_or_default();
+    let (ready, beat) = known.ready;
+    let old = clock::wall().as_second() - beat >= REPORT;
+    if ready && !old && known.images == present.len().min(IMAGES) {
+        return Ok(Some(known));
+    }
+    let body = json!({"status": {"conditions": conditions(Some(ready)), "images": images(&present)}});
+    read(&patch(client, resources.nodes, "status", &config.name, &body).await?).map(Some)
+}
+
+/// Renews the node's Lease, creating it if need be.
+pub(super) async fn renew(client: &Client, resources: Resources, name: &str, uid: &str) -> Result<(), Status> {
+    let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
+    let spec = json!({"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now});
+    let body = (PatchType::Merge, json!({"spec": spec}).to_string().into_bytes());
+    match client.patch(resources.leases, "", (LEASES, name), body, WriteOptions::default()).await {
+        Ok(_) => return Ok(()),
+        Err(status) if status.is_not_found() => {}
+        Err(status) => return Err(status),
+    }
+    let ty = type_of_kind("coordination.k8s.io", "v1", "Lease")
+        .ok_or_else(|| Status::internal_error("the schema has no Lease"))?;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": name,
+            "namespace": LEASES,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}],
+        },
+        "spec": spec,
+    });
+    match client.create(resources.leases, decode(ty, lease.to_string().as_bytes())?).await {
+        Err(status) if !status.is_already_exists() => Err(status),
+        _ => Ok(()),
+    }
+}

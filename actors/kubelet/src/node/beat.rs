@@ -1,0 +1,118 @@
+//! The node's own life signs: registration, Lease, status.
+
+use std::time::Duration;
+
+use oarlock_meta::Status;
+use oarlock_runtime::clock;
+
+use super::api::{self, Known};
+use super::{Done, Node, Now, spread};
+
+/// Upstream `nodeLeaseRenewIntervalFraction` of 40 s.
+const RENEW: Duration = Duration::from_secs(10);
+/// Upstream `nodeStatusUpdateFrequency`.
+const CHECK: Duration = Duration::from_secs(10);
+/// After a failure.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl Node {
+    pub(super) fn register(&mut self) {
+        let (parts, resources) = (self.parts.clone(), self.resources);
+        self.work.push(Box::pin(async move {
+            Done::Registered(api::register(&parts.client, resources, &parts.config).await)
+        }));
+    }
+
+    pub(super) fn registered(&mut self, result: Result<Known, Status>, now: Now) {
+        match result {
+            Ok(known) => {
+                tracing::debug!(node = %self.parts.config.name, "registered");
+                self.known(known, now);
+                self.renew_at = Some(now.at);
+                self.check_at = Some(now.at + spread(CHECK));
+            }
+            Err(status) => {
+                tracing::warn!(node = %self.parts.config.name, %status, "not registered");
+                let parts = self.parts.clone();
+                let resources = self.resources;
+                self.work.push(Box::pin(async move {
+                    clock::sleep(spread(AGAIN)).await;
+                    Done::Registered(api::register(&parts.client, resources, &parts.config).await)
+                }));
+            }
+        }
+    }
+
+    fn known(&mut self, known: Known, now: Now) {
+        let cidr =
+            known.pod_cidr.filter(|cidr| self.known.as_ref().is_none_or(|before| before.pod_cidr != Some(*cidr)));
+        if let Some(cidr) = cidr {
+            let parts = self.parts.clone();
+            self.work.push(Box::pin(async move {
+                if let Err(error) = parts.config.runtime.update_runtime_config(cidr).await {
+                    tracing::warn!(node = %parts.config.name, %error, "runtime did not take the pod CIDR");
+                }
+                Done::Swept
+            }));
+        }
+        self.known = Some(known);
+        let waiting: Vec<_> = self.pods.iter().filter(|(_, entry)| !entry.admitted).map(|(uid, _)| *uid).collect();
+        for uid in waiting {
+            self.touch(uid, now);
+        }
+    }
+
+    /// Renews and looks when it is time.
+    pub(super) fn beat(&mut self, now: Now) {
+        if self.renew_at.is_some_and(|at| at <= now.at) {
+            self.renew_at = None;
+            let (parts, resources) = (self.parts.clone(), self.resources);
+            let uid = self.known.as_ref().map_or_else(String::new, |known| known.uid.clone());
+            self.work.push(Box::pin(async move {
+                Done::Renewed(api::renew(&parts.client, resources, &parts.config.name, &uid).await)
+            }));
+        }
+        if self.check_at.is_some_and(|at| at <= now.at) {
+            self.check_at = None;
+            let (parts, resources) = (self.parts.clone(), self.resources);
+            self.work.push(Box::pin(async move {
+                Done::Checked(api::check(&parts.client, resources, &parts.config).await)
+            }));
+        }
+    }
+
+    /// Looks at the Node soon.
+    pub(super) fn check_now(&mut self, now: Now) {
+        if let Some(at) = &mut self.check_at {
+            *at = (*at).min(now.at);
+        }
+    }
+
+    pub(super) fn renewed(&mut self, result: Result<(), Status>, now: Now) {
+        let next = if let Err(status) = result {
+            tracing::warn!(node = %self.parts.config.name, %status, "lease not renewed");
+            AGAIN
+        } else {
+            RENEW
+        };
+        self.renew_at = Some(now.at + spread(next));
+    }
+
+    pub(super) fn checked(&mut self, result: Result<Option<Known>, Status>, now: Now) {
+        match result {
+            Ok(Some(known)) => {
+                self.check_at = Some(now.at + spread(CHECK));
+                self.known(known, now);
+            }
+            // Somebody deleted it.
+            Ok(None) => {
+                self.renew_at = None;
+                self.register();
+            }
+            Err(status) => {
+                tracing::warn!(node = %self.parts.config.name, %status, "node not checked");
+                self.check_at = Some(now.at + spread(AGAIN));
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The pods of a node: how they come, what happens to them, how they go.
+
+use std::sync::Arc;
+
+use futures::future::abortable;
+use oarlock_informer::Item;
+use oarlock_schema::Str;
+
+use super::steps::{self, Outcome};
+use super::{Done, Entry, Node, Now, Uid, uid_of};
+use crate::admit::admit;
+use crate::cri::ContainerEvent;
+use crate::pod::{Pod, Stage, Tell};
+use crate::template::PodView;
+
+impl Node {
+    /// Everything may have changed.
+    pub(super) fn resync(&mut self, now: Now) {
+        if !self.cache.is_synced() {
+            return;
+        }
+        let items = self.cache.list();
+        let present: std::collections::BTreeSet<Uid> = items.iter().map(|item| uid_of(item)).collect();
+        let gone: Vec<Uid> = self.pods.keys().filter(|uid| !present.contains(uid)).copied().collect();
+        for uid in gone {
+            self.lost(uid, now);
+        }
+        for item in items {
+            self.seen(item, now);
+        }
+        if !std::mem::replace(&mut self.synced, true) {
+            self.sweep();
+        }
+    }
+
+    /// Removes what earlier incarnations left in the runtime for pods that are no more.
+    fn sweep(&mut self) {
+        let parts = self.parts.clone();
+        let known: Vec<Str> = self.pods.values().map(|entry| entry.pod.item.meta.uid.0.clone()).collect();
+        self.work.push(Box::pin(async move {
+            let runtime = &parts.config.runtime;
+            for sandbox in runtime.list_pod_sandbox(None).await.unwrap_or_default() {
+                if !known.contains(&sandbox.uid)
+                    && let Err(error) = runtime.remove_pod_sandbox(&sandbox.id).await
+                {
+                    tracing::warn!(node = %parts.config.name, %error, "orphaned sandbox not removed");
+                }
+            }
+            Done::Swept
+        }));
+    }
+
+    /// A state of a pod from the API.
+    pub(super) fn seen(&mut self, item: Arc<Item<PodView>>, now: Now) {
+        let uid = uid_of(&item);
+        // Taken in any case: nobody needs it twice, and a thousand pods of it are megabytes.
+        let state = item.value.seen.lock().take();
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            let newer = item.meta.revision.get() > entry.revision;
+            let drifted = newer
+                && entry.written != 0
+                && !entry.writing
+                && state.as_ref().is_some_and(|state| entry.pod.differs(state));
+            entry.pod.take(item);
+            if drifted {
+                entry.written = 0;
+            }
+        } else {
+            let mut pod = Pod::new(item, state.as_deref(), now);
+            // What is over was written by whoever ended it; what runs was admitted before.
+            let written = if pod.stage == Stage::Stopped { pod.status(self.host(), now).1 } else { 0 };
+            let entry = Entry {
+                admitted: state.is_some(),
+                pod,
+                counted: false,
+                seq: 0,
+                abort: None,
+                wake: None,
+                dirty: None,
+                writing: false,
+                written,
+                revision: 0,
+                failures: 0,
+                hold: None,
+            };
+            self.pods.insert(uid, Box::new(entry));
+        }
+        self.touch(uid, now);
+    }
+
+    /// The API no longer has a pod.
+    pub(super) fn lost(&mut self, uid: Uid, now: Now) {
+        if let Some(entry) = self.pods.get_mut(&uid) {
+            entry.pod.gone = true;
+            self.touch(uid, now);
+        }
+    }
+
+    /// Looks at a pod and begins what it needs.
+    pub(super) fn touch(&mut self, uid: Uid, now: Now) {
+        if !self.admitted(uid, now) {
+            return;
+        }
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        let mut told = Vec::new();
+        let next = entry.pod.advance(now, &mut told);
+        for tell in told {
+            self.parts.teller.tell(&entry.pod.item, tell);
+        }
+        if next.interrupt
+            && let Some(abort) = entry.abort.take()
+        {
+            abort.abort();
+        }
+        if let Some(step) = &next.step {
+            entry.seq = entry.seq.wrapping_add(1);
+            let seq = entry.seq;
+            let config = &self.parts.config;
+            let (future, abort) = abortable(steps::perform(&entry.pod, step, &config.runtime, &self.parts.teller));
+            entry.abort = Some(abort);
+            self.work.push(Box::pin(async move {
+                match future.await {
+                    Ok(outcome) => Done::Step { uid, seq, outcome },
+                    Err(_) => Done::Swept,
+                }
+            }));
+        }
+        if entry.wake != next.wake {
+            if let Some(at) = entry.wake.take() {
+                self.timers.remove(&(at, uid));
+            }
+            entry.wake = next.wake;
+            self.timers.extend(next.wake.map(|at| (at, uid)));
+        }
+        entry.dirty.get_or_insert(now.at);
+        self.dirty.insert(uid);
+        self.count(uid);
+    }
+
+    /// Keeps the node's sums.
+    fn count(&mut self, uid: Uid) {
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        let counts = entry.admitted && entry.pod.uses_node();
+        match (entry.counted, counts) {
+            (false, true) => self.used.add(entry.pod.template()),
+            (true, false) => self.used.remove(entry.pod.template()),
+            _ => {}
+        }
+        entry.counted = counts;
+    }
+
+    /// Admits a pod that is new here; false while that has to wait for the Node.
+    fn admitted(&mut self, uid: Uid, now: Now) -> bool {
+        let Some(entry) = self.pods.get_mut(&uid) else { return false };
+        if entry.admitted || entry.pod.gone || entry.pod.item.meta.deleting() {
+            entry.admitted = true;
+            return true;
+        }
+        let Some(known) = &self.known else { return false };
+        match admit(entry.pod.template(), &known.place, &self.has, &self.used) {
+            Ok(()) => {}
+            // Labels may have changed since the last look: one fresh look before the verdict.
+            Err(why) if why.reason == "NodeAffinity" && entry.failures == 0 => {
+                entry.failures = 1;
+                self.check_now(now);
+                return false;
+            }
+            Err(why) => {
+                let tell = entry.pod.reject(&why);
+                self.parts.teller.tell(&entry.pod.item, tell);
+            }
+        }
+        entry.failures = 0;
+        entry.admitted = true;
+        true
+    }
+
+    /// A step ended.
+    pub(super) fn stepped(&mut self, uid: Uid, seq: u32, outcome: Outcome, now: Now) {
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        if entry.seq != seq {
+            return;
+        }
+        entry.abort = None;
+        let pod = &mut entry.pod;
+        let mut told: Vec<Tell> = Vec::new();
+        match outcome {
+            Outcome::Recalled(Ok(Some((sandbox, containers)))) => {
+                pod.recalled(Some(sandbox), now);
+                for status in containers {
+                    if let Some(index) = pod.by_id(&status.id) {
+                        told.extend(pod.observe(index, &status, now));
+                    }
+                }
+            }
+            Outcome::Recalled(Ok(None) | Err(_)) => pod.recalled(None, now),
+            Outcome::Sandbox(result) => told.extend(pod.sandboxed(result, &self.host_ip, now)),
+            Outcome::Started(report) => told.extend(pod.began(report, now)),
+            Outcome::Stopped(result) => pod.stopped(result, now),
+            Outcome::Cleaned(result) => {
+                if pod.cleaned(&result) {
+                    self.forget(uid);
+                    return;
+                }
+            }
+        }
+        for tell in told {
+            self.parts.teller.tell(&entry.pod.item, tell);
+        }
+        self.touch(uid, now);
+    }
+
+    /// The runtime tells of a container.
+    pub(super) fn event(&mut self, event: &ContainerEvent) {
+        let now = Self::now();
+        let entry = self.pods.iter_mut().find(|(_, entry)| entry.pod.item.meta.uid.0 == event.pod_uid);
+        let Some((uid, entry)) = entry else { return };
+        let uid = *uid;
+        let Some(index) = entry.pod.by_id(&event.status.id) else { return };
+        for tell in entry.pod.observe(index, &event.status, now) {
+            self.parts.teller.tell(&entry.pod.item, tell);
+        }
+        self.touch(uid, now);
+    }
+
+    fn forget(&mut self, uid: Uid) {
+        let Some(entry) = self.pods.remove(&uid) else { return };
+        if entry.counted {
+            self.used.remove(entry.pod.template());
+        }
+        if let Some(at) = entry.wake {
+            self.timers.remove(&(at, uid));
+        }
+        self.dirty.remove(&uid);
+    }
+}

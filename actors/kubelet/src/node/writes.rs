@@ -1,0 +1,128 @@
+//! Statuses and deletions: one call a pod at a time, only when something changed, few at once.
+
+use std::time::Duration;
+
+use oarlock_client::{DeleteOptions, PatchType, WriteOptions};
+use oarlock_meta::Status;
+use oarlock_runtime::kind::Backoff;
+use oarlock_runtime::rng;
+
+use super::{Done, Node, Now, Uid};
+use crate::pod::{Host, Step};
+
+/// Calls for pods that may be under way at once.
+const AT_ONCE: usize = 16;
+/// A pod in the middle of a step is written after this, so that what follows at once is one write.
+const SETTLE: Duration = Duration::from_millis(100);
+/// Pauses after writes that failed.
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), max: Duration::from_secs(30) };
+
+impl Node {
+    pub(super) fn host(&self) -> Host<'_> {
+        Host { ip: &self.host_ip, runtime: &self.runtime_name }
+    }
+
+    /// Begins the writes that are due.
+    pub(super) fn flush(&mut self, now: Now) {
+        let mut after = None;
+        while self.writing < AT_ONCE {
+            let from = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+            let Some(uid) = self.dirty.range((from, std::ops::Bound::Unbounded)).next().copied() else { return };
+            after = Some(uid);
+            self.consider(uid, now);
+        }
+    }
+
+    /// Writes a pod's status, or deletes it, if that is due; leaves it dirty where it has to wait.
+    fn consider(&mut self, uid: Uid, now: Now) {
+        let host = Host { ip: &self.host_ip, runtime: &self.runtime_name };
+        let Some(entry) = self.pods.get_mut(&uid) else {
+            self.dirty.remove(&uid);
+            return;
+        };
+        if entry.pod.gone || entry.writing || !entry.admitted {
+            self.dirty.remove(&uid);
+            return;
+        }
+        let busy = entry.pod.busy.as_ref().is_some_and(|step| !matches!(step, Step::Recall));
+        let settled = entry.dirty.map(|since| since + SETTLE).filter(|at| busy && *at > now.at);
+        if let Some(at) = settled.into_iter().chain(entry.hold.filter(|at| *at > now.at)).max() {
+            // the timer looks at it again
+            if entry.wake.is_none_or(|wake| at < wake) {
+                if let Some(old) = entry.wake.replace(at) {
+                    self.timers.remove(&(old, uid));
+                }
+                self.timers.insert((at, uid));
+            }
+            return;
+        }
+        if matches!(entry.pod.busy, Some(Step::Recall)) {
+            return;
+        }
+        entry.dirty = None;
+        self.dirty.remove(&uid);
+        let (body, mark) = entry.pod.status(host, now);
+        let meta = &entry.pod.item.meta;
+        let (namespace, name) = (meta.key.namespace.clone(), meta.key.name.clone());
+        let (parts, pods) = (self.parts.clone(), self.resources.pods);
+        if mark != entry.written {
+            entry.writing = true;
+            self.writing += 1;
+            self.work.push(Box::pin(async move {
+                let body = (PatchType::Strategic, body);
+                let key = (namespace.as_str(), name.as_str());
+                let result = parts.client.patch(pods, "status", key, body, WriteOptions::default()).await;
+                Done::Written { uid, mark, result: result.map(|object| object.revision.get()) }
+            }));
+        } else if entry.pod.to_be_deleted() {
+            entry.writing = true;
+            self.writing += 1;
+            let options = DeleteOptions::uid(meta.uid.0.clone()).grace(0);
+            self.work.push(Box::pin(async move {
+                let result = parts.client.delete(pods, &namespace, &name, options).await;
+                Done::Deleted { uid, result: result.map(|_| ()) }
+            }));
+        }
+    }
+
+    pub(super) fn wrote(&mut self, uid: Uid, mark: u64, result: Result<u64, Status>, now: Now) {
+        self.writing -= 1;
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        entry.writing = false;
+        match result {
+            Ok(revision) => {
+                (entry.written, entry.revision) = (mark, revision);
+                (entry.failures, entry.hold) = (0, None);
+                // more may have happened meanwhile, or the deletion is due
+                entry.dirty.get_or_insert(now.at);
+                self.dirty.insert(uid);
+            }
+            // The watch will say the same; another pod of the name is none of ours.
+            Err(status) if status.is_not_found() => {}
+            Err(status) => self.failed(uid, &status, now),
+        }
+    }
+
+    pub(super) fn deleted(&mut self, uid: Uid, result: Result<(), Status>, now: Now) {
+        self.writing -= 1;
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        entry.writing = false;
+        match result {
+            // Finalizers may hold it; whatever changes it is heard of.
+            Ok(()) => {}
+            Err(status) if status.is_not_found() => {}
+            Err(status) => self.failed(uid, &status, now),
+        }
+    }
+
+    fn failed(&mut self, uid: Uid, status: &Status, now: Now) {
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
+        entry.failures = entry.failures.saturating_add(1);
+        let pause = rng::jitter(BACKOFF.pause(entry.failures), 50);
+        let asked = Duration::from_secs(status.retry_after().unwrap_or(0).into());
+        entry.hold = Some(now.at + pause.max(asked));
+        entry.dirty.get_or_insert(now.at);
+        self.dirty.insert(uid);
+        tracing::warn!(node = %self.parts.config.name, pod = %entry.pod.item.key(), %status, "pod not written");
+    }
+}

@@ -1,0 +1,126 @@
+//! The phase: upstream's `getPhase`, from the containers' states.
+
+use super::{Pod, Stage, State};
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Not everything has been started yet.
+    Pending,
+    /// Everything has been started, something runs or will again.
+    Running,
+    /// Everything ended with 0 for good.
+    Succeeded,
+    /// Everything ended for good, something not with 0; or the node refused it.
+    Failed,
+}
+
+impl Phase {
+    /// The word on the wire.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Succeeded => "Succeeded",
+            Self::Failed => "Failed",
+        }
+    }
+
+    pub(crate) fn parse(word: &str) -> Self {
+        match word {
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ => Self::Pending,
+        }
+    }
+
+    /// It never changes again.
+    pub(crate) const fn is_over(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+impl Pod {
+    /// The phase that the states add up to; Succeeded and Failed stay.
+    pub(super) fn current_phase(&self) -> Phase {
+        if self.phase.is_over() {
+            return self.phase;
+        }
+        if self.verdict.is_some() {
+            return if self.stage == Stage::Stopped { Phase::Failed } else { self.phase };
+        }
+        let computed = self.computed_phase();
+        if self.stage == Stage::Stopped && !computed.is_over() { Phase::Failed } else { computed }
+    }
+
+    fn computed_phase(&self) -> Phase {
+        let inits = self.template().init.len();
+        let (mut pending, mut running, mut waiting, mut ended, mut final_, mut succeeded) = (0, 0, 0, 0, 0, 0);
+        for (index, container) in self.containers.iter().enumerate() {
+            let sidecar = self.template().init.get(index).is_some_and(|spec| spec.sidecar);
+            // A container that waits after an end counts as ended.
+            let end = match &container.state {
+                State::Ended(end) => Some(end),
+                State::Waiting { .. } => container.last.as_ref(),
+                State::Running(_) => None,
+            };
+            if index < inits && !sidecar {
+                match end {
+                    Some(end) if end.code != 0 && !self.restarts(index, end.code) => return Phase::Failed,
+                    Some(end) if end.code == 0 || container.ended().is_some() => {}
+                    // waiting for its next try is pending too: nothing behind it has been started
+                    _ => pending += 1,
+                }
+            } else if sidecar {
+                match &container.state {
+                    State::Running(_) => {
+                        running += 1;
+                        pending += usize::from(!container.started && !self.initialized());
+                    }
+                    State::Waiting { .. } if end.is_none() => waiting += 1,
+                    _ => {}
+                }
+            } else {
+                match end {
+                    None if container.running() => running += 1,
+                    None => waiting += 1,
+                    Some(end) => {
+                        ended += 1;
+                        final_ += usize::from(!self.restarts(index, end.code));
+                        succeeded += usize::from(end.code == 0);
+                    }
+                }
+            }
+        }
+        if pending > 0 || waiting > 0 {
+            Phase::Pending
+        } else if running > 0 {
+            Phase::Running
+        } else if ended == 0 {
+            Phase::Pending
+        } else if self.stage != Stage::Stopped && ended != final_ {
+            Phase::Running
+        } else if ended == succeeded {
+            Phase::Succeeded
+        } else {
+            Phase::Failed
+        }
+    }
+
+    /// Whether every init container has done what the main ones wait for; once they were started, it stays so.
+    pub(super) fn initialized(&self) -> bool {
+        let inits = self.template().init.len();
+        let begun =
+            |at: usize| self.containers.get(at).is_some_and(|c| c.running() || c.ended().is_some() || c.last.is_some());
+        (inits..self.containers.len()).any(begun) || (0..inits).all(|index| self.init_done(index))
+    }
+
+    /// Whether an init container has done what the next one waits for.
+    pub(super) fn init_done(&self, index: usize) -> bool {
+        let sidecar = self.template().init.get(index).is_some_and(|spec| spec.sidecar);
+        self.containers.get(index).is_some_and(|container| {
+            if sidecar { container.started } else { container.ended().is_some_and(|end| end.code == 0) }
+        })
+    }
+}

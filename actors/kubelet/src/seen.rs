@@ -1,0 +1,110 @@
+//! What the API says of a pod's state: how a kubelet that restarted knows what it did before.
+
+use oarlock_meta::Time;
+use oarlock_schema::Str;
+use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, Pod};
+
+use crate::pod::{CONDITIONS, Ended, Phase};
+
+/// A container's recorded state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SeenState {
+    Waiting,
+    Running(i64),
+    Ended(Ended),
+}
+
+/// A container's recorded status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeenContainer {
+    pub(crate) name: Str,
+    pub(crate) state: SeenState,
+    pub(crate) last: Option<Ended>,
+    pub(crate) restarts: u32,
+    pub(crate) id: Str,
+    pub(crate) image_id: Str,
+    pub(crate) ready: bool,
+}
+
+/// A pod's recorded status, as far as a kubelet wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) phase: Phase,
+    pub(crate) reason: Str,
+    pub(crate) message: Str,
+    /// 0 when no kubelet has taken the pod up yet.
+    pub(crate) started: i64,
+    pub(crate) ip: Str,
+    /// Whether each of [`CONDITIONS`] held, and since when; 0 when it was not there.
+    pub(crate) conditions: [(bool, i64); 4],
+    pub(crate) containers: Vec<SeenContainer>,
+}
+
+impl Seen {
+    /// The status, if a kubelet wrote to it (or the pod is over).
+    pub(crate) fn read(pod: Pod<'_>) -> Option<Self> {
+        let status = pod.status();
+        let phase = Phase::parse(status.phase());
+        let started = status.start_time().map_or(0, time);
+        if started == 0 && !phase.is_over() {
+            return None;
+        }
+        let mut conditions = [(false, 0); 4];
+        for condition in status.conditions().iter() {
+            let known = CONDITIONS.iter().zip(&mut conditions).find(|(name, _)| **name == condition.type_());
+            if let Some((_, slot)) = known {
+                *slot = (condition.status() == "True", time(condition.last_transition_time()));
+            }
+        }
+        let containers = status.init_container_statuses().iter().chain(status.container_statuses().iter());
+        Some(Self {
+            phase,
+            reason: status.reason().into(),
+            message: status.message().into(),
+            started,
+            ip: status.pod_ip().into(),
+            conditions,
+            containers: containers.map(container).collect(),
+        })
+    }
+}
+
+fn time(text: &str) -> i64 {
+    Time::parse(text).map_or(0, Time::unix)
+}
+
+/// The part behind `sim://`.
+fn bare(id: &str) -> Str {
+    id.split_once("://").map_or(id, |(_, id)| id).into()
+}
+
+fn container(status: ContainerStatus<'_>) -> SeenContainer {
+    let state = status.state();
+    let state = if let Some(running) = state.running() {
+        SeenState::Running(time(running.started_at()))
+    } else if let Some(over) = state.terminated() {
+        SeenState::Ended(ended(over))
+    } else {
+        SeenState::Waiting
+    };
+    SeenContainer {
+        name: status.name().into(),
+        state,
+        last: status.last_state().terminated().map(ended),
+        restarts: u32::try_from(status.restart_count()).unwrap_or(0),
+        id: bare(status.container_id()),
+        image_id: status.image_id().into(),
+        ready: status.ready(),
+    }
+}
+
+fn ended(state: ContainerStateTerminated<'_>) -> Ended {
+    Ended {
+        code: i32::try_from(state.exit_code()).unwrap_or(-1),
+        reason: state.reason().into(),
+        message: state.message().into(),
+        started: time(state.started_at()),
+        finished: time(state.finished_at()),
+        id: bare(state.container_id()),
+    }
+}

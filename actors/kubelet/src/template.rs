@@ -1,0 +1,253 @@
+//! What a kubelet reads of a pod. Pods of one template share theirs, so a burst of a thousand equal pods keeps it once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use oarlock_informer::{Project, ResourceName};
+use oarlock_meta::Quantity;
+use oarlock_schema::views::Map;
+use oarlock_schema::views::core_v1::{Container, Pod};
+use oarlock_schema::{Obj, Str};
+use parking_lot::Mutex;
+
+use crate::affinity::Constraints;
+use crate::seen::Seen;
+
+/// When containers are started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RestartPolicy {
+    /// Whatever they ended with.
+    Always,
+    /// Unless they ended with 0.
+    OnFailure,
+    /// Never.
+    Never,
+}
+
+/// When an image is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PullPolicy {
+    /// Before each start.
+    Always,
+    /// When it is not there.
+    IfNotPresent,
+    /// Never.
+    Never,
+}
+
+/// One container of a template.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContainerSpec {
+    /// Name.
+    pub name: Str,
+    /// Image as written.
+    pub image: Str,
+    /// When it is pulled.
+    pub pull: PullPolicy,
+    /// An init container that runs as long as the pod does.
+    pub sidecar: bool,
+    /// Entry point; empty for the image's own.
+    pub command: Box<[Str]>,
+    /// Arguments; empty for the image's own.
+    pub args: Box<[Str]>,
+    /// Seconds until the first readiness or startup probe, if there is one.
+    pub first_probe: Option<u32>,
+    /// Has a startup probe.
+    pub startup_probe: bool,
+}
+
+/// A port of the node that a pod wants: protocol, address (empty is all), number.
+pub(crate) type HostPort = (Str, Str, u16);
+
+/// What pods of one template have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Template {
+    /// Init containers in order, sidecars among them.
+    pub init: Box<[Arc<ContainerSpec>]>,
+    /// Containers in order.
+    pub main: Box<[Arc<ContainerSpec>]>,
+    /// When containers are started again.
+    pub restart: RestartPolicy,
+    /// Seconds between the wish to stop and the kill.
+    pub grace: i64,
+    /// Seconds the pod may be active.
+    pub deadline: Option<i64>,
+    /// Uses the node's network.
+    pub host_network: bool,
+    /// Annotations but for kubectl's copy of the object, sorted by key.
+    pub annotations: Arc<[(Str, Str)]>,
+    /// What it requests: milli-cores of `cpu`, whole units of everything else.
+    pub(crate) requests: Box<[(Str, i64)]>,
+    pub(crate) ports: Box<[HostPort]>,
+    /// Which nodes it may run on.
+    pub(crate) constraints: Constraints,
+}
+
+/// What a kubelet reads of a pod.
+#[derive(Debug)]
+pub(crate) struct PodView {
+    pub(crate) template: Arc<Template>,
+    /// `metadata.deletionGracePeriodSeconds`.
+    pub(crate) deletion_grace: Option<i64>,
+    /// Why the readiness gates do not hold; `None` when they do, or there are none.
+    pub(crate) gates: Option<Box<str>>,
+    /// What the API says of the pod's state; the first reader takes it.
+    pub(crate) seen: Mutex<Option<Box<Seen>>>,
+}
+
+impl Project for PodView {
+    const RESOURCE: ResourceName = ResourceName::core("pods");
+
+    fn project(obj: &Obj) -> Self {
+        let pod: Pod<'_> = obj.view().unwrap_or_else(|| Pod::from_option(None));
+        Self {
+            template: shared(template(pod)),
+            deletion_grace: pod.metadata().deletion_grace_period_seconds(),
+            gates: gates(pod),
+            seen: Mutex::new(Seen::read(pod).map(Box::new)),
+        }
+    }
+}
+
+fn template(pod: Pod<'_>) -> Template {
+    let spec = pod.spec();
+    let annotations = pod.metadata().annotations();
+    Template {
+        init: spec.init_containers().iter().map(|c| Arc::new(container(c))).collect(),
+        main: spec.containers().iter().map(|c| Arc::new(container(c))).collect(),
+        restart: match spec.restart_policy() {
+            "Never" => RestartPolicy::Never,
+            "OnFailure" => RestartPolicy::OnFailure,
+            _ => RestartPolicy::Always,
+        },
+        grace: spec.termination_grace_period_seconds().unwrap_or(30),
+        deadline: spec.active_deadline_seconds(),
+        host_network: spec.host_network(),
+        annotations: annotations
+            .iter()
+            .filter(|(key, _)| *key != "kubectl.kubernetes.io/last-applied-configuration")
+            .map(|(key, value)| (Str::from(key), Str::from(value)))
+            .collect(),
+        requests: requests(pod),
+        ports: ports(pod),
+        constraints: Constraints::read(spec),
+    }
+}
+
+fn container(container: Container<'_>) -> ContainerSpec {
+    let (ready, startup) = (container.readiness_probe(), container.startup_probe());
+    let first = [ready, startup].into_iter().flatten().map(|probe| probe.initial_delay_seconds()).max();
+    ContainerSpec {
+        name: container.name().into(),
+        image: container.image().into(),
+        pull: match container.image_pull_policy() {
+            "Always" => PullPolicy::Always,
+            "Never" => PullPolicy::Never,
+            _ => PullPolicy::IfNotPresent,
+        },
+        sidecar: container.restart_policy() == Some("Always"),
+        command: container.command().iter().map(Str::from).collect(),
+        args: container.args().iter().map(Str::from).collect(),
+        first_probe: first.map(|seconds| u32::try_from(seconds).unwrap_or(0)),
+        startup_probe: startup.is_some(),
+    }
+}
+
+/// Upstream's texts of `GeneratePodReadyCondition`.
+fn gates(pod: Pod<'_>) -> Option<Box<str>> {
+    let conditions = pod.status().conditions();
+    let mut messages = Vec::new();
+    for gate in pod.spec().readiness_gates().iter() {
+        let kind = gate.condition_type();
+        match conditions.iter().find(|condition| condition.type_() == kind) {
+            None => messages.push(format!("corresponding condition of pod readiness gate \"{kind}\" does not exist.")),
+            Some(found) if found.status() != "True" => messages
+                .push(format!("the status of pod readiness gate \"{kind}\" is not \"True\", but {}", found.status())),
+            Some(_) => {}
+        }
+    }
+    (!messages.is_empty()).then(|| messages.join(", ").into())
+}
+
+type Amounts = BTreeMap<Str, i64>;
+
+pub(crate) fn amounts<'a>(map: Map<'a, &'a str>) -> Amounts {
+    let amount = |name: &str, text: &str| {
+        // The API has validated it; what it would not let pass counts as nothing.
+        let quantity = Quantity::parse(text).ok()?;
+        Some((Str::from(name), if name == "cpu" { quantity.milli_value() } else { quantity.value() }))
+    };
+    map.iter().filter_map(|(name, text)| amount(name, text)).collect()
+}
+
+fn add(sum: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        *sum.entry(name.clone()).or_default() += amount;
+    }
+}
+
+fn raise(to: &mut Amounts, least: &Amounts) {
+    for (name, amount) in least {
+        let have = to.entry(name.clone()).or_default();
+        *have = (*have).max(*amount);
+    }
+}
+
+/// The sum over containers, the peak of the init containers, sidecars counted beside both, overhead (upstream `resource.PodRequests`).
+fn requests(pod: Pod<'_>) -> Box<[(Str, i64)]> {
+    let spec = pod.spec();
+    let mut sum = Amounts::new();
+    for main in spec.containers().iter() {
+        add(&mut sum, &amounts(main.resources().requests()));
+    }
+    let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
+    for init in spec.init_containers().iter() {
+        let mut own = amounts(init.resources().requests());
+        if init.restart_policy() == Some("Always") {
+            add(&mut sum, &own);
+            add(&mut sidecars, &own);
+            raise(&mut peak, &sidecars);
+        } else {
+            add(&mut own, &sidecars);
+            raise(&mut peak, &own);
+        }
+    }
+    raise(&mut sum, &peak);
+    if let Some(resources) = spec.resources() {
+        sum.extend(amounts(resources.requests()));
+    }
+    add(&mut sum, &amounts(spec.overhead()));
+    sum.into_iter().filter(|(_, amount)| *amount != 0).collect()
+}
+
+fn ports(pod: Pod<'_>) -> Box<[HostPort]> {
+    let spec = pod.spec();
+    let lasting = spec.init_containers().iter().filter(|container| container.restart_policy() == Some("Always"));
+    let ports = lasting.chain(spec.containers().iter()).flat_map(|container| container.ports().iter());
+    let host_port = |port: oarlock_schema::views::core_v1::ContainerPort<'_>| {
+        let number = u16::try_from(port.host_port()).ok().filter(|number| *number > 0)?;
+        let address = if matches!(port.host_ip(), "0.0.0.0" | "::") { "" } else { port.host_ip() };
+        let protocol = if port.protocol().is_empty() { "TCP" } else { port.protocol() };
+        Some((Str::from(protocol), Str::from(address), number))
+    };
+    ports.filter_map(host_port).collect()
+}
+
+const RECENT: usize = 1024;
+static RECENT_TEMPLATES: Mutex<Vec<Option<Arc<Template>>>> = Mutex::new(Vec::new());
+
+/// The same template as that of a pod projected recently, if there was one.
+fn shared(template: Template) -> Arc<Template> {
+    use std::hash::BuildHasher;
+    let hash = foldhash::fast::FixedState::default().hash_one(&template);
+    let at = usize::try_from(hash % RECENT as u64).unwrap_or(0);
+    let mut recent = RECENT_TEMPLATES.lock();
+    if recent.is_empty() {
+        recent.resize(RECENT, None);
+    }
+    let Some(slot) = recent.get_mut(at) else { return Arc::new(template) };
+    match slot {
+        Some(known) if **known == template => Arc::clone(known),
+        slot => Arc::clone(slot.insert(Arc::new(template))),
+    }
+}

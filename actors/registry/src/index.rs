@@ -1,0 +1,119 @@
+//! What reads decide on, taken from an object once, when it is written or loaded: labels, selectable fields, owners.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use compact_str::CompactString;
+use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef, Value};
+use oarlock_storage::Key;
+use oarlock_store::{EntryParts, Fields, Indexer};
+
+/// Field labels whose place is not their name, as (resource, label, path).
+const RENAMED: &[(&str, &str, &[&str])] = &[
+    ("events", "source", &["source", "component"]),
+    ("events", "reportingComponent", &["reportingComponent"]),
+    ("certificatesigningrequests", "spec.signerName", &["spec", "signerName"]),
+];
+
+struct Row {
+    resource: &'static Resource,
+    /// Labels without `metadata.name` and `metadata.namespace`, which the key tells.
+    names: Arc<[CompactString]>,
+    paths: Vec<Vec<&'static str>>,
+}
+
+/// By key prefix; the row in whose form the objects are stored. Where one prefix serves several rows (events, autoscalers) the schema data's
+/// storage version and group decide; a prefix with one row is stored as that row has it.
+static ROWS: LazyLock<HashMap<String, Row>> = LazyLock::new(|| {
+    let mut rows: HashMap<String, Row> = HashMap::new();
+    for resource in RESOURCES {
+        let Some(prefix) = crate::key::prefix(resource) else { continue };
+        if !rows.contains_key(&prefix) || is_stored_form(resource) {
+            rows.insert(prefix, row(resource));
+        }
+    }
+    rows
+});
+
+fn is_stored_form(resource: &Resource) -> bool {
+    resource.storage.is_some_and(|s| s.version == resource.version) && resource.group != "events.k8s.io"
+}
+
+fn row(resource: &'static Resource) -> Row {
+    let labels =
+        || resource.selectable.iter().copied().filter(|l| !matches!(*l, "metadata.name" | "metadata.namespace"));
+    Row {
+        resource,
+        names: labels().map(CompactString::new).collect(),
+        paths: labels().map(|l| path(resource, l)).collect(),
+    }
+}
+
+fn path(resource: &Resource, label: &'static str) -> Vec<&'static str> {
+    let renamed = RENAMED.iter().find(|(plural, name, _)| *plural == resource.plural && *name == label);
+    renamed.map_or_else(|| label.split('.').collect(), |(_, _, path)| path.to_vec())
+}
+
+/// The resource row whose objects are stored under a key, in their stored version.
+#[must_use]
+pub fn stored_resource(key_prefix: &str) -> Option<&'static Resource> {
+    ROWS.get(key_prefix).map(|row| row.resource)
+}
+
+/// The type in which a resource's objects are stored.
+#[must_use]
+pub fn stored_type(resource: &Resource) -> TypeRef {
+    crate::key::prefix(resource).and_then(|p| stored_resource(&p)).map_or(resource.ty, |r| r.ty)
+}
+
+/// Decodes stored bytes.
+///
+/// # Errors
+/// When they are no object of that type.
+pub fn decode(bytes: &[u8], ty: TypeRef) -> Result<Obj, oarlock_codec::DecodeError> {
+    oarlock_codec::json::decode(bytes, ty, oarlock_codec::Mode::Lenient).map(|decoded| decoded.value)
+}
+
+/// The parts of an object in its stored version. `splice` is where the encoder left room for `resourceVersion`.
+#[must_use]
+pub fn parts(key: &Key, obj: &Obj, splice: Option<usize>) -> EntryParts {
+    let meta = obj.meta();
+    let fields = ROWS.get(key.resource()).map_or_else(Fields::default, |row| {
+        Fields::new(row.names.clone(), row.paths.iter().map(|path| text(obj.at(path))).collect())
+    });
+    EntryParts {
+        splice: splice.and_then(|at| u32::try_from(at).ok()),
+        uid: meta.uid().into(),
+        labels: meta.labels().iter().map(|(k, v)| (k.into(), v.into())).collect(),
+        fields,
+        owners: meta.owner_references().iter().map(|o| o.uid().into()).collect(),
+        deletion: meta.deletion_timestamp().is_some_and(|t| !t.is_empty()),
+    }
+}
+
+fn text(value: Option<&Value>) -> CompactString {
+    match value {
+        Some(Value::Str(s)) => s.clone(),
+        Some(Value::Bool(b)) => CompactString::const_new(if *b { "true" } else { "false" }),
+        Some(Value::Int(n)) => compact_str::format_compact!("{n}"),
+        _ => CompactString::default(),
+    }
+}
+
+/// Makes entries of stored values, for the View's load and tail.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoredIndexer;
+
+impl Indexer for StoredIndexer {
+    fn parts(&self, key: &Key, value: &Bytes) -> EntryParts {
+        let Some(resource) = stored_resource(key.resource()) else { return EntryParts::default() };
+        match decode(value, resource.ty) {
+            Ok(obj) => parts(key, &obj, oarlock_codec::json::splice_offset(value)),
+            Err(error) => {
+                tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
+                EntryParts::default()
+            }
+        }
+    }
+}

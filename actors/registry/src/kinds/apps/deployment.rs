@@ -1,0 +1,17 @@
+//! Deployments: an annotation counts for the generation, because rollouts read annotations.
+
+use oarlock_schema::Obj;
+
+use crate::kind::Strategy;
+use crate::prepare;
+
+/// Strategy of deployments.
+#[derive(Debug)]
+pub struct DeploymentStrategy;
+
+impl Strategy for DeploymentStrategy {
+    fn bumps_generation(&self, new: &Obj, old: &Obj) -> bool {
+        prepare::desired_state_differs(new, old)
+            || new.at(&["metadata", "annotations"]) != old.at(&["metadata", "annotations"])
+    }
+}

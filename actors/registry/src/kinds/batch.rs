@@ -1,0 +1,3 @@
+//! The batch group.
+
+pub mod job;

@@ -1,0 +1,76 @@
+//! Jobs: unless told otherwise they select their pods by labels that name the Job's own uid.
+
+use oarlock_schema::{Obj, Resource, Value};
+
+use crate::kind::Strategy;
+use crate::prepare;
+
+/// Strategy of jobs.
+#[derive(Debug)]
+pub struct JobStrategy;
+
+/// Labels of a Job's pods, old names and new (upstream `generateSelector`).
+const UID: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
+const NAME: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
+
+impl Strategy for JobStrategy {
+    fn prepare_create(&self, resource: &Resource, obj: &mut Obj) {
+        prepare::reset_for_create(resource, obj);
+        if obj.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
+            generate_selector(obj);
+        }
+    }
+}
+
+/// Labels that the template already has stay; validation refuses a selector that then does not match.
+fn generate_selector(obj: &mut Obj) {
+    let (uid, name) = (obj.meta().uid().to_owned(), obj.name().to_owned());
+    let path = ["spec", "template", "metadata", "labels"];
+    let mut labels = obj.at(&path).and_then(Value::as_map).cloned().unwrap_or_default();
+    for (keys, value) in [(UID, &uid), (NAME, &name)] {
+        for key in keys {
+            if labels.get(key).is_none() {
+                labels.insert(key, value.as_str());
+            }
+        }
+    }
+    obj.set_at(&path, labels);
+    let path = ["spec", "selector", "matchLabels"];
+    let mut selector = obj.at(&path).and_then(Value::as_map).cloned().unwrap_or_default();
+    if let [new, _] = UID
+        && selector.get(new).is_none()
+    {
+        selector.insert(new, uid);
+    }
+    obj.set_at(&path, selector);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_selects_its_pods_by_its_uid() {
+        let resource = oarlock_schema::resource("batch", "v1", "jobs").unwrap();
+        let mut job = Obj::new(resource.ty);
+        job.meta_mut().unwrap().set_name("j").set_uid("u");
+        JobStrategy.prepare_create(resource, &mut job);
+        let text = |path: &[&str]| job.at(path).and_then(Value::as_str).map(str::to_owned);
+        assert_eq!(
+            text(&["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"]).as_deref(),
+            Some("u")
+        );
+        for (key, want) in [("controller-uid", "u"), ("job-name", "j"), ("batch.kubernetes.io/job-name", "j")] {
+            assert_eq!(text(&["spec", "template", "metadata", "labels", key]).as_deref(), Some(want));
+        }
+    }
+
+    #[test]
+    fn a_manual_selector_is_left_alone() {
+        let resource = oarlock_schema::resource("batch", "v1", "jobs").unwrap();
+        let mut job = Obj::new(resource.ty);
+        job.set_at(&["spec", "manualSelector"], true);
+        JobStrategy.prepare_create(resource, &mut job);
+        assert!(job.at(&["spec", "selector"]).is_none());
+    }
+}

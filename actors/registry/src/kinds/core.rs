@@ -1,0 +1,7 @@
+//! Core group.
+
+pub mod event;
+pub mod namespace;
+pub mod node;
+pub mod persistent_volume;
+pub mod pod;

@@ -1,0 +1,13 @@
+//! Nodes: a kubelet registers itself with its status, so the main endpoint takes one on creation.
+
+use oarlock_schema::{Obj, Resource};
+
+use crate::kind::Strategy;
+
+/// Strategy of nodes.
+#[derive(Debug)]
+pub struct NodeStrategy;
+
+impl Strategy for NodeStrategy {
+    fn prepare_create(&self, _resource: &Resource, _obj: &mut Obj) {}
+}

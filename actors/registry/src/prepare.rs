@@ -1,0 +1,139 @@
+//! Metadata and reset rules that every kind shares: what the server fills in, keeps and puts back on writes
+//! (upstream: `rest.BeforeCreate`, `rest.BeforeUpdate` and the strategies' reset fields).
+
+use oarlock_schema::{Obj, Resource, Struct, Value};
+
+use crate::kind::KindDef;
+
+/// Which endpoint of a resource is written: `""` or a subresource.
+pub type Endpoint<'a> = &'a str;
+
+/// What the server stamps on a new object.
+#[derive(Clone, Debug)]
+pub struct Stamp {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.creationTimestamp`, RFC 3339 seconds.
+    pub now: String,
+}
+
+/// Fills in system metadata of a new object and drops what clients may not set.
+pub fn before_create(kind: KindDef, obj: &mut Obj, stamp: &Stamp) {
+    let resource = kind.resource;
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.set_uid(stamp.uid.as_str()).set_creation_timestamp(stamp.now.as_str());
+        meta.clear_deletion_timestamp()
+            .clear_deletion_grace_period_seconds()
+            .clear_self_link()
+            .clear_resource_version();
+        if resource.generation {
+            meta.set_generation(1i64);
+        } else {
+            meta.clear_generation();
+        }
+    }
+    kind.strategy.prepare_create(resource, obj);
+}
+
+/// Restores system metadata from the stored object, puts back what the endpoint may not change, counts the generation.
+pub fn before_update(kind: KindDef, endpoint: Endpoint<'_>, new: &mut Obj, old: &Obj) {
+    let stored = old.meta();
+    if let Some(mut meta) = new.meta_mut() {
+        if meta.read().uid().is_empty() {
+            meta.set_uid(stored.uid());
+        }
+        for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+            copy_field(old, field, &mut meta);
+        }
+        meta.clear_self_link().clear_resource_version();
+    }
+    kind.strategy.prepare_update(kind.resource, endpoint, new, old);
+    if kind.resource.generation && endpoint != "status" && kind.strategy.bumps_generation(new, old) {
+        let next = old.meta().generation() + 1;
+        if let Some(mut meta) = new.meta_mut() {
+            meta.set_generation(next);
+        }
+    }
+}
+
+fn copy_field(old: &Obj, field: &str, meta: &mut oarlock_schema::views::meta_v1::ObjectMetaMut<'_>) {
+    let node = meta.raw_mut();
+    let Some((id, _)) = node.ty().field(field) else { return };
+    let value = old.at(&["metadata", field]).cloned();
+    match value {
+        Some(value) => {
+            node.set(id, value);
+        }
+        None => {
+            node.remove(id);
+        }
+    }
+}
+
+/// Resets the paths that the main endpoint does not accept.
+pub fn reset_for_create(resource: &Resource, obj: &mut Obj) {
+    for path in reset_paths(resource, "") {
+        reset(obj, path, None);
+    }
+}
+
+/// Puts back the paths that this endpoint may not change.
+pub fn reset_for_update(resource: &Resource, endpoint: Endpoint<'_>, new: &mut Obj, old: &Obj) {
+    for path in reset_paths(resource, endpoint) {
+        reset(new, path, Some(old));
+    }
+}
+
+/// Puts whole fields back to what is stored.
+pub fn restore(new: &mut Obj, old: &Obj, fields: &[&str]) {
+    for field in fields {
+        reset(new, field, Some(old));
+    }
+}
+
+/// The paths that an endpoint puts back (schema data `reset`).
+#[must_use]
+pub fn reset_paths(resource: &Resource, endpoint: Endpoint<'_>) -> &'static [&'static str] {
+    resource.reset.iter().find(|(name, _)| *name == endpoint).map_or(&[], |(_, paths)| paths)
+}
+
+fn reset(obj: &mut Obj, path: &str, old: Option<&Obj>) {
+    let names: smallvec::SmallVec<[&str; 4]> = path.split('.').collect();
+    match old.and_then(|o| o.at(&names)) {
+        Some(value) => {
+            obj.set_at(&names, value.clone());
+        }
+        None => remove_at(obj, &names),
+    }
+}
+
+/// Removes the node at a path of struct fields; a struct field that is no pointer becomes its zero value.
+pub fn remove_at(node: &mut Struct, path: &[&str]) {
+    let Some((first, rest)) = path.split_first() else { return };
+    let Some((id, def)) = node.ty().field(first) else { return };
+    if rest.is_empty() {
+        node.remove(id);
+        if node.ty().always.contains(&id.0) {
+            node.set(id, if def.pointer { Value::Null } else { Value::zero(&def.shape) });
+        }
+        return;
+    }
+    match node.field_mut(id) {
+        Some(Value::Struct(inner)) => remove_at(inner, rest),
+        Some(Value::Map(map)) => {
+            if let [key] = rest {
+                map.remove(key);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether anything but type, metadata and status differs.
+#[must_use]
+pub fn desired_state_differs(new: &Obj, old: &Obj) -> bool {
+    new.ty()
+        .iter()
+        .filter(|(_, def)| !matches!(def.name, "kind" | "apiVersion" | "metadata" | "status"))
+        .any(|(id, _)| new.field(id) != old.field(id))
+}

@@ -1,0 +1,54 @@
+//! Reads of the current state for the server's own decisions (admission, authorization), straight from the View.
+
+use std::sync::Arc;
+
+use oarlock_schema::{Obj, Resource};
+use oarlock_store::{Entry, View};
+
+use crate::{index, key};
+
+/// Reads objects of any kind in their stored version.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    view: View,
+}
+
+impl Reader {
+    /// Reads from this View.
+    #[must_use]
+    pub fn new(view: View) -> Self {
+        Self { view }
+    }
+
+    /// The View.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The current entry of an object.
+    #[must_use]
+    pub fn entry(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Arc<Entry>> {
+        self.view.get(&key::key(resource, namespace, name)?)
+    }
+
+    /// An object, decoded. `None` also when the stored bytes do not decode, which is logged where they are loaded.
+    #[must_use]
+    pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Obj> {
+        decode(resource, self.entry(resource, namespace, name)?.as_ref())
+    }
+
+    /// All objects of a resource, or of one namespace of it.
+    #[must_use]
+    pub fn list(&self, resource: &Resource, namespace: Option<&str>) -> Vec<Obj> {
+        let Some(prefix) = key::prefix(resource) else { return Vec::new() };
+        let snapshot = self.view.list(&prefix);
+        snapshot.range(namespace, "").filter_map(|entry| decode(resource, entry)).collect()
+    }
+}
+
+/// Decodes an entry in its stored version.
+#[must_use]
+pub fn decode(resource: &Resource, entry: &Entry) -> Option<Obj> {
+    index::decode(entry.bytes()?, index::stored_type(resource)).ok()
+}

@@ -1,0 +1,29 @@
+//! The form in which objects are kept: canonical JSON of the stored version, without resourceVersion.
+
+use bytes::Bytes;
+use oarlock_schema::{Obj, canonical};
+use oarlock_storage::Key;
+use oarlock_store::EntryParts;
+
+use crate::index;
+
+/// An object in its stored form, with what reads decide on.
+#[derive(Debug)]
+pub struct Encoded {
+    /// Canonical JSON without resourceVersion.
+    pub value: Bytes,
+    /// Labels, fields, owners, splice point.
+    pub parts: EntryParts,
+}
+
+/// Brings an object of the stored version into its stored form; `obj` becomes canonical and loses its resourceVersion.
+#[must_use]
+pub fn encode(key: &Key, obj: &mut Obj) -> Encoded {
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.clear_resource_version();
+    }
+    canonical::canonicalize(obj);
+    let encoded = oarlock_codec::json::encode(obj);
+    let parts = index::parts(key, obj, encoded.splice);
+    Encoded { value: encoded.bytes.into(), parts }
+}

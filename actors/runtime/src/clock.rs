@@ -1,0 +1,230 @@
+//! Time, the only way the project reads it: monotonic instants for deadlines, wall time for what users see.
+//!
+//! Library code calls the functions here without any plumbing. In production they read the machine's clocks.
+//! In a [`Universe`](crate::Universe) the monotonic clock is tokio's paused one, which jumps to the next timer
+//! when nothing can run, and the wall clock is a seeded base plus the virtual time that has passed.
+//!
+//! Invariant: within one process (or one universe) [`now`] never goes back; [`wall`] may, outside a universe,
+//! when somebody sets the machine's clock, and so no decision about ordering or expiry of a wait uses it.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// Longer than any wait in the project, short enough that adding it to an instant cannot overflow.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+thread_local! {
+    static CLOCK: Cell<Clock> = const { Cell::new(Clock::real()) };
+}
+
+/// A point in monotonic time, for deadlines and for measuring how long things took; nanosecond resolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(tokio::time::Instant);
+
+impl Instant {
+    /// How long ago this instant was; zero when it lies in the future.
+    pub fn elapsed(self) -> Duration {
+        now() - self
+    }
+
+    /// What is left until this instant; zero when it has passed.
+    pub fn remaining(self) -> Duration {
+        self - now()
+    }
+
+    /// Whether this instant has been reached.
+    pub fn passed(self) -> bool {
+        now() >= self
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    /// Later by `rhs`; what would overflow becomes a time no process lives to see.
+    fn add(self, rhs: Duration) -> Self {
+        Self(self.0.checked_add(rhs.min(FOREVER)).unwrap_or(self.0))
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, rhs: Duration) {
+        *self = *self + rhs;
+    }
+}
+
+impl Sub<Instant> for Instant {
+    type Output = Duration;
+
+    /// The time from `rhs` to `self`; zero when `rhs` is the later one.
+    fn sub(self, rhs: Instant) -> Duration {
+        self.0.saturating_duration_since(rhs.0)
+    }
+}
+
+impl From<Instant> for tokio::time::Instant {
+    fn from(instant: Instant) -> Self {
+        instant.0
+    }
+}
+
+impl From<tokio::time::Instant> for Instant {
+    fn from(instant: tokio::time::Instant) -> Self {
+        Self(instant)
+    }
+}
+
+/// A deadline passed before the future was ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("deadline exceeded")]
+pub struct Elapsed;
+
+/// Which wall clock a thread reads; the monotonic clock follows the tokio runtime.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    base: Option<(Timestamp, Instant)>,
+}
+
+impl Clock {
+    /// The machine's clock.
+    pub const fn real() -> Self {
+        Self { base: None }
+    }
+
+    /// A wall clock that reads `wall` now and advances with the runtime's monotonic clock only.
+    pub fn starting_at(wall: Timestamp) -> Self {
+        Self { base: Some((wall, now())) }
+    }
+
+    /// The monotonic time.
+    pub fn now(&self) -> Instant {
+        now()
+    }
+
+    /// The wall time, UTC, nanosecond resolution.
+    pub fn wall(&self) -> Timestamp {
+        match self.base {
+            None => Timestamp::now(),
+            Some((base, start)) => base.checked_add(now() - start).unwrap_or(Timestamp::MAX),
+        }
+    }
+
+    /// Makes this the clock of the current thread; returns the one it had before.
+    pub fn install(self) -> Self {
+        CLOCK.replace(self)
+    }
+}
+
+/// The monotonic time. Costs about 25 ns.
+pub fn now() -> Instant {
+    Instant(tokio::time::Instant::now())
+}
+
+/// The wall time, UTC: for object timestamps, certificates and logs, never for deadlines.
+pub fn wall() -> Timestamp {
+    CLOCK.get().wall()
+}
+
+/// The instant `duration` from now: a deadline.
+pub fn after(duration: Duration) -> Instant {
+    now() + duration
+}
+
+/// A deadline that no process lives to see. Only for waits that something else ends.
+pub fn never() -> Instant {
+    now() + FOREVER
+}
+
+/// Waits for `duration`.
+pub async fn sleep(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}
+
+/// Waits until `deadline`; returns at once when it has passed.
+pub async fn sleep_until(deadline: Instant) {
+    tokio::time::sleep_until(deadline.0).await;
+}
+
+/// Runs `future` for at most `duration`, then drops it.
+///
+/// # Errors
+/// [`Elapsed`] when it was not ready in time. A future that is ready at its first poll wins over a zero duration.
+pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+    timeout_at(after(duration), future).await
+}
+
+/// Runs `future` until `deadline`, then drops it.
+///
+/// # Errors
+/// [`Elapsed`] when it was not ready in time.
+pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
+    tokio::time::timeout_at(deadline.0, future).await.map_err(|_| Elapsed)
+}
+
+/// Ticks at a fixed period; the first tick comes one period after the call. A tick that could not be taken in time
+/// delays the following ones, so that ticks never come in bursts.
+pub fn interval(period: Duration) -> Interval {
+    let period = period.max(Duration::from_millis(1));
+    let mut inner = tokio::time::interval_at((now() + period).0, period);
+    inner.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    Interval { inner }
+}
+
+/// A fixed rhythm, see [`interval`].
+#[derive(Debug)]
+pub struct Interval {
+    inner: tokio::time::Interval,
+}
+
+impl Interval {
+    /// Waits for the next tick. Cancel safe.
+    pub async fn tick(&mut self) -> Instant {
+        Instant(self.inner.tick().await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn virtual_wall_time_advances_with_virtual_monotonic_time_only() {
+        let base = Timestamp::from_second(1_700_000_000).unwrap();
+        let before = Clock::starting_at(base).install();
+        assert_eq!(wall(), base);
+        sleep(Duration::from_secs(90)).await;
+        assert_eq!(wall().as_second(), 1_700_000_090);
+        before.install();
+        assert!(wall().as_second() > 1_700_000_090);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn timeout_drops_what_is_late_and_passes_what_is_ready() {
+        assert_eq!(timeout(Duration::ZERO, async { 7 }).await, Ok(7));
+        assert_eq!(timeout(Duration::from_secs(1), std::future::pending::<()>()).await, Err(Elapsed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn arithmetic_saturates_instead_of_panicking() {
+        let start = now();
+        assert_eq!(start - (start + Duration::from_secs(1)), Duration::ZERO);
+        assert!(start + Duration::MAX > start);
+        assert!(!never().passed());
+        assert!(start.passed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn interval_never_bursts_after_a_missed_tick() {
+        let mut ticks = interval(Duration::from_secs(1));
+        sleep(Duration::from_millis(3500)).await;
+        let first = ticks.tick().await;
+        let second = ticks.tick().await;
+        assert!(second - first >= Duration::from_millis(500), "{:?}", second - first);
+        let third = ticks.tick().await;
+        assert_eq!(third - second, Duration::from_secs(1));
+    }
+}

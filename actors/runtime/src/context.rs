@@ -1,0 +1,223 @@
+//! What an actor's functions can reach: its own name and handle, the means to show life, tasks and children.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::actor::{Actor, Looped, Served};
+use crate::clock::{self, Elapsed, Instant};
+use crate::error::{Error, Failure};
+use crate::gate::{Closed, Gate, Task};
+use crate::handle::{Handle, LoopHandle, Typed};
+use crate::kind::ActorKind;
+use crate::slot::{Parent, Run};
+use crate::system::System;
+
+/// The context of one incarnation. Clones are cheap and belong to the same incarnation.
+pub struct Ctx<M> {
+    typed: Arc<Typed<M>>,
+    run: Arc<Run>,
+    system: System,
+}
+
+/// The context of an actor that is one long loop.
+pub type LoopCtx = Ctx<std::convert::Infallible>;
+
+impl<M> Clone for Ctx<M> {
+    fn clone(&self) -> Self {
+        Self { typed: self.typed.clone(), run: self.run.clone(), system: self.system.clone() }
+    }
+}
+
+impl<M> std::fmt::Debug for Ctx<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ctx").field("actor", &self.typed.slot.name).field("incarnation", &self.run.number).finish()
+    }
+}
+
+impl<M> Ctx<M> {
+    pub(crate) fn new(typed: Arc<Typed<M>>, run: Arc<Run>, system: System) -> Self {
+        Self { typed, run, system }
+    }
+
+    pub(crate) fn typed(&self) -> &Typed<M> {
+        &self.typed
+    }
+
+    pub(crate) fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
+    /// The row of the actor.
+    pub fn kind(&self) -> &'static ActorKind {
+        self.typed.slot.kind
+    }
+
+    /// The actor's key among those of its kind.
+    pub fn key(&self) -> &str {
+        &self.typed.slot.key
+    }
+
+    /// The actor's address: `kind/key`.
+    pub fn name(&self) -> &str {
+        &self.typed.slot.name
+    }
+
+    /// Which incarnation this is; 1 is the first.
+    pub fn incarnation(&self) -> u32 {
+        self.run.number
+    }
+
+    /// The actor's own handle; it outlives the incarnation.
+    pub fn me(&self) -> Handle<M> {
+        Handle { typed: self.typed.clone() }
+    }
+
+    /// The system the actor lives in.
+    pub fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Messages that wait behind the one in hand. A handler that batches acts when it reads zero.
+    pub fn queued(&self) -> usize {
+        self.typed.slot.mailbox.depth()
+    }
+
+    /// A sign of life, for work that takes longer than the row's progress deadline.
+    pub fn heartbeat(&self) {
+        self.typed.slot.progress.beat();
+    }
+
+    /// Waits for somebody else without the time counting against this actor's progress deadline. For a wait that may be
+    /// long by right: the next connection, the next event of a watch, a timer. What is waited for needs its own deadline
+    /// or its own supervisor.
+    pub async fn protected<F: Future>(&self, future: F) -> F::Output {
+        let _zone = self.typed.slot.progress.zone();
+        future.await
+    }
+
+    /// Sleeps for `duration` without it counting against the progress deadline. Returns early, with `false`, when the
+    /// incarnation is asked to stop.
+    pub async fn sleep(&self, duration: Duration) -> bool {
+        let _zone = self.typed.slot.progress.zone();
+        tokio::select! {
+            biased;
+            () = self.run.token.cancelled() => false,
+            () = clock::sleep(duration) => true,
+        }
+    }
+
+    /// Runs `future` until it is ready or the incarnation is asked to stop, then `None`. The time does not count against
+    /// the progress deadline. The way a loop waits for its next event.
+    pub async fn or_stop<F: Future>(&self, future: F) -> Option<F::Output> {
+        let _zone = self.typed.slot.progress.zone();
+        tokio::select! {
+            biased;
+            () = self.run.token.cancelled() => None,
+            output = future => Some(output),
+        }
+    }
+
+    /// Whether the incarnation has been asked to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.run.token.is_cancelled()
+    }
+
+    /// Completes when the incarnation is asked to stop.
+    pub async fn cancelled(&self) {
+        self.run.token.cancelled().await;
+    }
+
+    /// A token that is cancelled when the incarnation is asked to stop or has failed.
+    pub fn token(&self) -> CancellationToken {
+        self.run.token.child_token()
+    }
+
+    /// Shows `state` in `/debug/actors` from now on. For loops; an [`Actor`] is asked when somebody looks.
+    pub fn publish<S: Serialize>(&self, state: &S) {
+        let value = serde_json::to_value(state).unwrap_or_else(|error| serde_json::json!({"error": error.to_string()}));
+        *self.typed.slot.observed.lock() = Some(Arc::new(value));
+    }
+
+    /// The gate of the incarnation's tasks. It closes when the incarnation is over, and the next incarnation starts
+    /// only when it is empty.
+    pub fn gate(&self) -> &Gate {
+        self.run.gate.get_or_init(|| {
+            let gate = Gate::new(self.typed.slot.name.clone());
+            self.system.watch_gate(&gate);
+            gate
+        })
+    }
+
+    /// Runs `future` as a gated task that belongs to this incarnation.
+    ///
+    /// # Errors
+    /// [`Closed`] when the incarnation is over.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<Task<T>, Closed> {
+        self.gate().spawn(name, future)
+    }
+
+    /// As [`Ctx::spawn`], with a deadline.
+    ///
+    /// # Errors
+    /// [`Closed`] when the incarnation is over.
+    pub fn spawn_until<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        deadline: Instant,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<Task<T>, Closed> {
+        self.gate().spawn_until(name, deadline, future)
+    }
+
+    /// Runs `future` with a deadline. The time counts as one wait in a protected zone.
+    ///
+    /// # Errors
+    /// [`Elapsed`] when it was not ready in time.
+    pub async fn timeout<F: Future>(&self, duration: Duration, future: F) -> Result<F::Output, Elapsed> {
+        self.protected(clock::timeout(duration, future)).await
+    }
+
+    /// Spawns a child: it is stopped when this incarnation is over, before the next one starts, and what its row
+    /// escalates fails this incarnation.
+    ///
+    /// # Errors
+    /// As [`System::spawn`].
+    pub async fn child<A: Actor>(
+        &self,
+        kind: &'static ActorKind,
+        key: impl Into<Arc<str>>,
+        actor: A,
+    ) -> Result<Handle<A::Message>, Error> {
+        self.system.launch(kind, key.into(), Served(actor), Some(self.parent())).await
+    }
+
+    /// Spawns a child that is one long loop, see [`System::spawn_loop`] and [`Ctx::child`].
+    ///
+    /// # Errors
+    /// As [`System::spawn`].
+    pub async fn child_loop<F, R>(
+        &self,
+        kind: &'static ActorKind,
+        key: impl Into<Arc<str>>,
+        run: F,
+    ) -> Result<LoopHandle, Error>
+    where
+        F: Fn(LoopCtx) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.system.launch(kind, key.into(), Looped(run), Some(self.parent())).await
+    }
+
+    fn parent(&self) -> Parent {
+        self.typed.slot.has_children.store(true, std::sync::atomic::Ordering::Relaxed);
+        Parent { slot: Arc::downgrade(&self.typed.slot), run: self.run.number }
+    }
+}

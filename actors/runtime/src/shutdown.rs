@@ -1,0 +1,174 @@
+//! The end of a process: phase by phase, in one function.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::clock;
+use crate::kind::Phase;
+use crate::supervisor::{KILL_GRACE, stop_all};
+use crate::system::{Fatal, System};
+
+/// How a shutdown went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The phases in their order.
+    pub phases: Vec<PhaseReport>,
+}
+
+impl Report {
+    /// How long all phases took.
+    pub fn took(&self) -> Duration {
+        self.phases.iter().map(|phase| phase.took).sum()
+    }
+
+    /// The names of all that were late.
+    pub fn late(&self) -> impl Iterator<Item = &str> {
+        self.phases.iter().flat_map(|phase| phase.late.iter().map(String::as_str))
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, phase) in self.phases.iter().enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}{} {} ms", phase.phase.name(), phase.took.as_millis())?;
+            if !phase.late.is_empty() {
+                write!(f, " (late: {})", phase.late.join(" "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How one phase went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PhaseReport {
+    /// The phase.
+    pub phase: Phase,
+    /// How many actors and gates it stopped.
+    pub stopped: usize,
+    /// How long that took.
+    pub took: Duration,
+    /// Who did not stop within the grace and was killed or aborted.
+    pub late: Vec<String>,
+}
+
+/// How long each phase may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Graces(pub fn(Phase) -> Duration);
+
+impl Default for Graces {
+    fn default() -> Self {
+        Self(Phase::grace)
+    }
+}
+
+/// Stops everything: for each phase in order, refuses new actors, tells the phase's actors and gates to stop, waits for
+/// its grace, kills and names who is late, goes on. Nothing stops it from coming to its end.
+pub async fn shutdown(system: &System, graces: Graces) -> Report {
+    let mut report = Report::default();
+    for phase in Phase::ALL {
+        let began = clock::now();
+        let grace = (graces.0)(phase);
+        let (slots, gates) = system.begin_phase(phase);
+        let closing = join_all(gates.iter().map(|gate| gate.close(grace)));
+        let (mut late, closed) = futures::join!(stop_all(&slots, began + grace), closing);
+        for gate in closed.into_iter().filter_map(Result::err) {
+            late.extend(gate.holders.into_iter().map(|holder| format!("{}/{holder}", gate.gate)));
+        }
+        let row = PhaseReport { phase, stopped: slots.len() + gates.len(), took: began.elapsed(), late };
+        tracing::info!(phase = phase.name(), stopped = row.stopped, took = ?row.took, late = ?row.late, "phase stopped");
+        report.phases.push(row);
+    }
+    if let Err(late) = system.tasks().close(KILL_GRACE).await {
+        tracing::warn!(error = %late, "runtime tasks aborted");
+    }
+    if let Ok(supervisor) = system.supervisor() {
+        supervisor.stop(None);
+    }
+    report
+}
+
+/// How a process ended, see [`run`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A signal asked it to stop, and it did.
+    Asked(Report),
+    /// An actor's failure stopped it.
+    Failed(Fatal, Report),
+    /// A second signal came before the first one's shutdown was over: exit at once.
+    Forced,
+}
+
+impl End {
+    /// The process's exit code: 0 when asked, 1 when failed, 130 when forced.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Asked(_) => 0,
+            Self::Failed(..) => 1,
+            Self::Forced => 130,
+        }
+    }
+}
+
+/// Runs until a signal or a fatal failure, then shuts down. A second signal returns [`End::Forced`] at once; the caller
+/// exits the process with [`End::exit_code`] in each case, without waiting for what may still run.
+pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, graces: Graces) -> End {
+    let fatal = tokio::select! {
+        biased;
+        fatal = system.failed() => Some(fatal),
+        signal = next(&mut signals) => {
+            tracing::info!(signal, "shutting down; a second signal exits at once");
+            None
+        }
+    };
+    let report = tokio::select! {
+        biased;
+        signal = next(&mut signals) => {
+            tracing::warn!(signal, "second signal; exiting at once");
+            return End::Forced;
+        }
+        report = shutdown(system, graces) => report,
+    };
+    match fatal.or_else(|| system.fatal()) {
+        Some(fatal) => End::Failed(fatal, report),
+        None => End::Asked(report),
+    }
+}
+
+/// The next signal; waits for ever when nobody can send one any more.
+async fn next(signals: &mut mpsc::Receiver<&'static str>) -> &'static str {
+    match signals.recv().await {
+        Some(signal) => signal,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that ask this process to stop: SIGINT and SIGTERM.
+///
+/// # Errors
+/// When the handlers cannot be installed.
+pub fn signals(system: &System) -> std::io::Result<mpsc::Receiver<&'static str>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let (sender, receiver) = mpsc::channel(2);
+    let closing = system.tasks().token();
+    let forward = async move {
+        loop {
+            let name = tokio::select! {
+                biased;
+                () = closing.cancelled() => return,
+                _ = interrupt.recv() => "SIGINT",
+                _ = terminate.recv() => "SIGTERM",
+            };
+            if sender.send(name).await.is_err() {
+                return;
+            }
+        }
+    };
+    system.tasks().spawn_detached("signals", forward).map_err(std::io::Error::other)?;
+    Ok(receiver)
+}

@@ -1,0 +1,202 @@
+//! What stays of an actor while its incarnations come and go.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use ractor::ActorCell;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::gate::Gate;
+use crate::kind::ActorKind;
+use crate::mailbox::Mailbox;
+use crate::policy::{Exit, History};
+use crate::progress::{Progress, Spot};
+
+/// Where an actor is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[repr(u8)]
+pub enum Life {
+    /// An incarnation is starting; messages wait for it.
+    Starting,
+    /// An incarnation handles messages.
+    Running,
+    /// The last incarnation failed; the next one starts after the back-off.
+    BackingOff,
+    /// The actor was asked to stop.
+    Stopping,
+    /// The actor is over for good.
+    Ended,
+}
+
+impl Life {
+    fn from_u8(value: u8) -> Self {
+        match value {
+            0 => Self::Starting,
+            1 => Self::Running,
+            2 => Self::BackingOff,
+            3 => Self::Stopping,
+            _ => Self::Ended,
+        }
+    }
+}
+
+/// One incarnation.
+pub(crate) struct Run {
+    /// 1 for the first.
+    pub(crate) number: u32,
+    /// Cancelled when the incarnation is asked to stop or is over.
+    pub(crate) token: CancellationToken,
+    /// Cancelled when nothing of the incarnation is left: its state and its futures are dropped.
+    pub(crate) gone: CancellationToken,
+    /// Its gated tasks, if it ever spawned one.
+    pub(crate) gate: OnceLock<Gate>,
+    /// Set when it was killed for being stuck, so that it is killed once.
+    pub(crate) killed: AtomicBool,
+    exit: Mutex<Option<Exit>>,
+}
+
+impl Run {
+    pub(crate) fn new(number: u32) -> Self {
+        Self {
+            number,
+            token: CancellationToken::new(),
+            gone: CancellationToken::new(),
+            gate: OnceLock::new(),
+            killed: AtomicBool::new(false),
+            exit: Mutex::default(),
+        }
+    }
+
+    /// Notes why the incarnation ends; the first reason stands.
+    pub(crate) fn exit(&self, exit: Exit) {
+        self.exit.lock().get_or_insert(exit);
+    }
+
+    pub(crate) fn take_exit(&self) -> Option<Exit> {
+        self.exit.lock().take()
+    }
+}
+
+/// The typed half of an actor, erased: how the supervisor starts an incarnation and cuts its port.
+pub(crate) trait Launch: Send + Sync {
+    /// Starts an incarnation. Its `start` runs inside, under supervision; this returns before.
+    fn launch(&self) -> BoxFuture<'_, Result<(), Error>>;
+    /// From here on handles find no incarnation.
+    fn disconnect(&self);
+    /// Asks the incarnation to publish its observable state and to say when it has.
+    fn observe(&self) -> Option<tokio::sync::oneshot::Receiver<()>>;
+}
+
+/// Who an actor answers to.
+pub(crate) struct Parent {
+    pub(crate) slot: Weak<Slot>,
+    pub(crate) run: u32,
+}
+
+/// An actor across its incarnations. Slots are in the system's registry from spawn until the actor has ended.
+pub(crate) struct Slot {
+    pub(crate) kind: &'static ActorKind,
+    pub(crate) key: Arc<str>,
+    /// `kind/key`, the actor's address in logs.
+    pub(crate) name: Arc<str>,
+    pub(crate) parent: Option<Parent>,
+    pub(crate) has_children: AtomicBool,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) progress: Progress,
+    pub(crate) spot: Spot,
+    /// Cancelled when the actor is asked to stop for good.
+    pub(crate) stop: CancellationToken,
+    pub(crate) incarnations: AtomicU32,
+    pub(crate) handled: AtomicU64,
+    pub(crate) observed: Mutex<Option<Arc<Value>>>,
+    pub(crate) last_error: Mutex<Option<String>>,
+    /// Why the actor ended, if that was a failure.
+    pub(crate) end_error: Mutex<Option<String>>,
+    pub(crate) history: Mutex<History>,
+    pub(crate) launcher: Mutex<Option<Arc<dyn Launch>>>,
+    current: Mutex<Option<(Arc<Run>, ActorCell)>>,
+    life: AtomicU8,
+    changed: Notify,
+}
+
+impl Slot {
+    pub(crate) fn new(kind: &'static ActorKind, key: Arc<str>, parent: Option<Parent>) -> Self {
+        Self {
+            kind,
+            name: format!("{}/{key}", kind.name).into(),
+            key,
+            parent,
+            has_children: AtomicBool::new(false),
+            mailbox: Mailbox::new(kind.mailbox),
+            progress: Progress::default(),
+            spot: Spot::default(),
+            stop: CancellationToken::new(),
+            incarnations: AtomicU32::new(0),
+            handled: AtomicU64::new(0),
+            observed: Mutex::default(),
+            last_error: Mutex::default(),
+            end_error: Mutex::default(),
+            history: Mutex::default(),
+            launcher: Mutex::default(),
+            current: Mutex::default(),
+            life: AtomicU8::new(Life::Starting as u8),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn life(&self) -> Life {
+        Life::from_u8(self.life.load(Ordering::Acquire))
+    }
+
+    /// Moves on and wakes whoever waits for a change. Ended is final, and from stopping there is no way but to the end.
+    pub(crate) fn set_life(&self, life: Life) {
+        let step = |now| (Life::from_u8(now) < Life::Stopping || life == Life::Ended).then_some(life as u8);
+        if self.life.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Completes at the next change after the call to `enable`.
+    pub(crate) fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Waits until the actor's life satisfies `reached`.
+    pub(crate) async fn until(&self, reached: impl Fn(Life) -> bool) -> Life {
+        loop {
+            let mut changed = std::pin::pin!(self.changed());
+            changed.as_mut().enable();
+            let life = self.life();
+            if reached(life) {
+                return life;
+            }
+            changed.await;
+        }
+    }
+
+    pub(crate) fn set_current(&self, run: Arc<Run>, cell: ActorCell) {
+        *self.current.lock() = Some((run, cell));
+    }
+
+    pub(crate) fn clear_current(&self, number: u32) {
+        let mut current = self.current.lock();
+        if current.as_ref().is_some_and(|(run, _)| run.number == number) {
+            *current = None;
+        }
+    }
+
+    pub(crate) fn current(&self) -> Option<(Arc<Run>, ActorCell)> {
+        self.current.lock().clone()
+    }
+
+    pub(crate) fn launcher(&self) -> Option<Arc<dyn Launch>> {
+        self.launcher.lock().clone()
+    }
+}

@@ -1,0 +1,243 @@
+//! The supervisor: hears that an incarnation is over, and does what the policy decides.
+//!
+//! The order is the safety rule here: an incarnation's successor is launched only after the termination event, after its
+//! state and futures are dropped, after its gated tasks and its children have ended. So two incarnations of one actor
+//! never live at the same time.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{ActorProcessingErr, ActorRef, SupervisionEvent};
+
+use crate::clock::{self, Instant};
+use crate::kind::OnShutdown;
+use crate::policy::{self, Exit, Verdict};
+use crate::slot::{Life, Run, Slot};
+use crate::system::{Fatal, System, WeakSystem};
+use crate::{rng, trace};
+
+/// How long a killed incarnation may take to be gone before the runtime says that it is late.
+pub(crate) const KILL_GRACE: Duration = Duration::from_secs(1);
+
+/// How long the tasks of an incarnation that is over may take to finish.
+const TASK_GRACE: Duration = Duration::from_secs(5);
+
+/// The ractor actor every incarnation is linked to; one per system.
+pub(crate) struct Supervisor;
+
+impl ractor::Actor for Supervisor {
+    type Msg = ();
+    type State = WeakSystem;
+    type Arguments = WeakSystem;
+
+    async fn pre_start(&self, _: ActorRef<()>, system: WeakSystem) -> Result<WeakSystem, ActorProcessingErr> {
+        Ok(system)
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        _: ActorRef<()>,
+        event: SupervisionEvent,
+        system: &mut WeakSystem,
+    ) -> Result<(), ActorProcessingErr> {
+        let (cell, told) = match &event {
+            SupervisionEvent::ActorTerminated(cell, _, reason) => (
+                cell,
+                match reason.as_deref() {
+                    Some("killed") => Exit::Killed,
+                    Some("actor_task_cancelled") => Exit::Failed("task was cancelled or panicked in a drop".to_owned()),
+                    _ => Exit::Clean,
+                },
+            ),
+            SupervisionEvent::ActorFailed(cell, error) => (cell, Exit::Failed(error.to_string())),
+            _ => return Ok(()),
+        };
+        let Some(system) = system.upgrade() else { return Ok(()) };
+        if let Some((slot, run)) = system.delist(cell.get_id()) {
+            let exit = run.take_exit().unwrap_or(told);
+            over(system, slot, run, exit);
+        }
+        Ok(())
+    }
+}
+
+/// The termination event of `run` has arrived.
+fn over(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
+    trace::record("exit", &slot.name, u64::from(run.number));
+    trace::record(exit.name(), &slot.name, u64::from(run.number));
+    if slot.current().is_some_and(|(current, _)| current.number == run.number) {
+        if let Some(launcher) = slot.launcher() {
+            launcher.disconnect();
+        }
+        slot.clear_current(run.number);
+    }
+    run.token.cancel();
+    if let Some(error) = exit.error() {
+        tracing::warn!(actor = %slot.name, incarnation = run.number, error, "incarnation failed");
+        *slot.last_error.lock() = Some(error);
+    }
+    slot.set_life(Life::BackingOff);
+    let tasks = system.tasks().clone();
+    let name = slot.name.clone();
+    if tasks.spawn_detached("aftermath", aftermath(system, slot, run, exit)).is_err() {
+        tracing::warn!(actor = %name, "incarnation ended after the system had closed");
+    }
+}
+
+/// Clears away what the incarnation left, then does what the policy decides.
+async fn aftermath(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
+    run.gone.cancelled().await;
+    if let Some(gate) = run.gate.get()
+        && let Err(late) = gate.close(TASK_GRACE).await
+    {
+        tracing::warn!(actor = %slot.name, error = %late, "tasks outlived their incarnation");
+    }
+    if slot.has_children.swap(false, Ordering::Relaxed) {
+        let children = system.children(&slot);
+        let late = stop_all(&children, clock::after(slot.kind.phase.grace())).await;
+        for name in late {
+            tracing::warn!(actor = %slot.name, child = name, "child outlived its parent");
+        }
+    }
+    #[cfg(seeded_bug = "restart_before_termination")]
+    if matches!(exit, Exit::Stuck(_)) {
+        return;
+    }
+    let asked = slot.stop.is_cancelled();
+    let verdict = policy::decide(slot.kind, &mut slot.history.lock(), &exit, asked, clock::now());
+    match verdict {
+        Verdict::End => end(&system, &slot, exit.error()),
+        Verdict::Restart(pause) => restart(system, slot, rng::jitter(pause, 20)).await,
+        Verdict::Escalate => {
+            let error = exit.error().unwrap_or_default();
+            end(&system, &slot, Some(error.clone()));
+            escalate(&system, &slot, error);
+        }
+        Verdict::StopProcess => {
+            let error = exit.error().unwrap_or_default();
+            end(&system, &slot, Some(error.clone()));
+            system.fail(Fatal { actor: slot.name.to_string(), error });
+        }
+    }
+}
+
+/// Starts the next incarnation after the back-off, unless the actor is asked to stop meanwhile.
+async fn restart(system: System, slot: Arc<Slot>, pause: Duration) {
+    tokio::select! {
+        biased;
+        () = slot.stop.cancelled() => return end(&system, &slot, None),
+        () = clock::sleep(pause) => {}
+    }
+    let Some(launcher) = slot.launcher() else { return };
+    if let Err(error) = launcher.launch().await {
+        end(&system, &slot, Some(error.to_string()));
+        escalate(&system, &slot, error.to_string());
+    }
+}
+
+/// The parent fails with this error; without a parent the process stops.
+fn escalate(system: &System, slot: &Slot, error: String) {
+    let fatal = Fatal { actor: slot.name.to_string(), error };
+    let Some(parent) = &slot.parent else { return system.fail(fatal) };
+    // a parent whose incarnation is over has taken this child with it
+    if let Some(parent_slot) = parent.slot.upgrade()
+        && let Some((run, cell)) = parent_slot.current()
+        && run.number == parent.run
+    {
+        run.exit(Exit::Child(fatal.to_string()));
+        cell.kill();
+    }
+}
+
+/// The actor is over for good.
+pub(crate) fn end(system: &System, slot: &Arc<Slot>, error: Option<String>) {
+    trace::record("end", &slot.name, u64::from(slot.incarnations.load(Ordering::Relaxed)));
+    if let Some(launcher) = slot.launcher.lock().take() {
+        launcher.disconnect();
+    }
+    *slot.end_error.lock() = error;
+    slot.mailbox.permits.close();
+    slot.stop.cancel();
+    slot.set_life(Life::Ended);
+    system.forget(slot);
+}
+
+/// Asks an actor to stop for good, as its row says. Returns at once; may be called again.
+pub(crate) fn ask_to_stop(slot: &Slot) {
+    slot.stop.cancel();
+    slot.set_life(Life::Stopping);
+    if let Some(launcher) = slot.launcher() {
+        // what waits is treated as the row says, what comes is refused at once
+        launcher.disconnect();
+    }
+    let Some((run, cell)) = slot.current() else { return };
+    run.token.cancel();
+    match slot.kind.on_shutdown {
+        OnShutdown::Drain => {
+            // an error says that the incarnation is over already
+            let _ = cell.drain();
+        }
+        OnShutdown::Finish => cell.stop(None),
+        OnShutdown::Kill => {
+            run.exit(Exit::Killed);
+            cell.kill();
+        }
+    }
+}
+
+/// Kills the current incarnation whatever it is doing; its row is not asked.
+fn kill(slot: &Slot) {
+    if let Some((run, cell)) = slot.current() {
+        run.exit(Exit::Killed);
+        cell.kill();
+    }
+}
+
+/// Asks all to stop and waits until `deadline`; then kills, and names, those that are late.
+pub(crate) async fn stop_all(slots: &[Arc<Slot>], deadline: Instant) -> Vec<String> {
+    slots.iter().for_each(|slot| ask_to_stop(slot));
+    let mut late = Vec::new();
+    for slot in slots {
+        if clock::timeout_at(deadline, slot.until(|life| life == Life::Ended)).await.is_err() {
+            late.push(slot);
+        }
+    }
+    late.iter().for_each(|slot| kill(slot));
+    let deadline = clock::after(KILL_GRACE);
+    let mut names = Vec::new();
+    for slot in late {
+        let gone = clock::timeout_at(deadline, slot.until(|life| life == Life::Ended)).await.is_ok();
+        names.push(if gone { slot.name.to_string() } else { format!("{} (still there)", slot.name) });
+    }
+    names
+}
+
+/// Looks for incarnations that make no progress and kills them. Their successors come, as always, after the
+/// termination event.
+pub(crate) fn sweep(slots: &[Arc<Slot>], now: Instant) {
+    for slot in slots {
+        let quiet = slot.progress.quiet(now);
+        if quiet < slot.kind.progress {
+            continue;
+        }
+        let Some((run, cell)) = slot.current() else { continue };
+        if run.killed.swap(true, Ordering::Relaxed) {
+            continue;
+        }
+        tracing::warn!(actor = %slot.name, incarnation = run.number, ?quiet, "no progress; killed");
+        trace::record("stuck", &slot.name, u64::from(run.number));
+        run.exit(Exit::Stuck(quiet));
+        cell.kill();
+        #[cfg(seeded_bug = "restart_before_termination")]
+        seeded_restart(slot);
+    }
+}
+
+/// The forbidden bug: the successor does not wait for the termination of the one before.
+#[cfg(seeded_bug = "restart_before_termination")]
+#[expect(clippy::disallowed_methods, reason = "this is a bug on purpose")]
+fn seeded_restart(slot: &Arc<Slot>) {
+    let Some(launcher) = slot.launcher() else { return };
+    tokio::spawn(async move { launcher.launch().await });
+}

@@ -1,0 +1,370 @@
+//! A system: the actors of one process (or of one simulated host), their registry and their end.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use ractor::{ActorCell, ActorId};
+use tokio::sync::Notify;
+
+use crate::actor::{Actor, Body, Looped, Served};
+use crate::clock::{self, Instant};
+use crate::context::LoopCtx;
+use crate::error::{Error, Failure};
+use crate::gate::Gate;
+use crate::handle::{Handle, LoopHandle, Typed};
+use crate::incarnation::Launcher;
+use crate::kind::{self, ActorKind, Phase};
+use crate::observe::ActorStatus;
+use crate::slot::{Life, Parent, Run, Slot};
+use crate::supervisor::{self, Supervisor};
+use crate::trace;
+use crate::watchdog::{self, Watchdog};
+
+/// How many actors that ended in failure are still shown.
+const REMEMBERED: usize = 32;
+
+/// How a system is set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The host's name in statuses.
+    pub host: Arc<str>,
+    /// How often progress is checked; a stuck actor is found at most this much after its deadline.
+    pub tick: Duration,
+    /// Watches for actors and tasks that never yield; `None` leaves it out. A universe never has one: its only thread is
+    /// the one that runs everything.
+    pub watchdog: Option<Watchdog>,
+}
+
+impl Default for Options {
+    /// The machine's host name, a check every 500 ms, a watchdog that aborts the process after 10 s.
+    fn default() -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = host.trim();
+        Self {
+            host: if host.is_empty() { "localhost" } else { host }.into(),
+            tick: Duration::from_millis(500),
+            watchdog: Some(Watchdog::default()),
+        }
+    }
+}
+
+/// An actor failed in a way that stops the process.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{actor}: {error}")]
+pub struct Fatal {
+    /// The actor, `kind/key`.
+    pub actor: String,
+    /// Its error.
+    pub error: String,
+}
+
+/// The actors of a process. Clones share the system.
+#[derive(Clone)]
+pub struct System {
+    inner: Arc<Inner>,
+}
+
+/// A system that somebody else keeps.
+#[derive(Clone)]
+pub(crate) struct WeakSystem(Weak<Inner>);
+
+impl WeakSystem {
+    pub(crate) fn upgrade(&self) -> Option<System> {
+        self.0.upgrade().map(|inner| System { inner })
+    }
+}
+
+struct Inner {
+    options: Options,
+    registry: Mutex<Registry>,
+    supervisor: OnceLock<ActorCell>,
+    /// The runtime's own tasks: sweeps, launches, aftermaths. Closed last.
+    tasks: Gate,
+    fatal: OnceLock<Fatal>,
+    failed: Notify,
+}
+
+#[derive(Default)]
+struct Registry {
+    slots: BTreeMap<Arc<str>, Arc<Slot>>,
+    /// Looked up by id, never iterated.
+    runs: HashMap<ActorId, (Arc<Slot>, Arc<Run>)>,
+    kinds: BTreeMap<&'static str, &'static ActorKind>,
+    gates: Vec<(Option<Phase>, Gate)>,
+    remembered: VecDeque<ActorStatus>,
+    closing: Option<Phase>,
+}
+
+impl std::fmt::Debug for System {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("System").field("host", &self.inner.options.host).finish_non_exhaustive()
+    }
+}
+
+impl System {
+    /// Starts an empty system on the current tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Spawn`] when the framework below refuses the supervisor.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let inner = Arc::new(Inner {
+            options,
+            registry: Mutex::default(),
+            supervisor: OnceLock::new(),
+            tasks: Gate::new("runtime"),
+            fatal: OnceLock::new(),
+            failed: Notify::new(),
+        });
+        let weak = WeakSystem(Arc::downgrade(&inner));
+        let refused =
+            |error: &dyn std::fmt::Display| Error::Spawn { name: "supervisor".to_owned(), reason: error.to_string() };
+        let (supervisor, _) = <Supervisor as ractor::Actor>::spawn(None, Supervisor, weak.clone())
+            .await
+            .map_err(|error| refused(&error))?;
+        inner.supervisor.get_or_init(|| supervisor.get_cell());
+        let tick = inner.options.tick;
+        let sweeper = weak.clone();
+        inner.tasks.spawn_detached("sweep", sweep(sweeper, tick)).map_err(|error| refused(&error))?;
+        if let Some(watchdog) = inner.options.watchdog.clone().filter(|_| !trace::active()) {
+            watchdog::start(weak, watchdog).map_err(|error| refused(&error))?;
+        }
+        Ok(Self { inner })
+    }
+
+    /// Spawns an actor that handles messages. Returns when its first incarnation can be sent messages; that it started
+    /// well is what [`Handle::running`] tells.
+    ///
+    /// # Errors
+    /// When the row breaks a rule, the kind's name belongs to another row, an actor of this kind and key lives, or the
+    /// phase has been shut down.
+    pub async fn spawn<A: Actor>(
+        &self,
+        kind: &'static ActorKind,
+        key: impl Into<Arc<str>>,
+        actor: A,
+    ) -> Result<Handle<A::Message>, Error> {
+        self.launch(kind, key.into(), Served(actor), None).await
+    }
+
+    /// Spawns an actor that is one long loop: a reflector, a listener, a controller. `run` is called once per
+    /// incarnation. It must return soon after [`LoopCtx::cancelled`](crate::Ctx::cancelled), and wait in
+    /// [`LoopCtx::or_stop`](crate::Ctx::or_stop) or another protected zone for what may take long. Returning `Ok` ends
+    /// the actor, an error is a failure.
+    ///
+    /// # Errors
+    /// As [`System::spawn`].
+    pub async fn spawn_loop<F, R>(
+        &self,
+        kind: &'static ActorKind,
+        key: impl Into<Arc<str>>,
+        run: F,
+    ) -> Result<LoopHandle, Error>
+    where
+        F: Fn(LoopCtx) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let handle: Handle<Infallible> = self.launch(kind, key.into(), Looped(run), None).await?;
+        Ok(handle)
+    }
+
+    pub(crate) async fn launch<B: Body>(
+        &self,
+        kind: &'static ActorKind,
+        key: Arc<str>,
+        body: B,
+        parent: Option<Parent>,
+    ) -> Result<Handle<B::Message>, Error> {
+        kind::check_row(kind)?;
+        let slot = Arc::new(Slot::new(kind, key, parent));
+        let typed = Arc::new(Typed { slot: slot.clone(), port: ArcSwapOption::empty() });
+        let launcher = Arc::new(Launcher { body: Arc::new(body), typed: typed.clone(), system: self.downgrade() });
+        *slot.launcher.lock() = Some(launcher.clone());
+        self.register(&slot)?;
+        // in a task of its own, so that a caller that goes away leaves no half-started actor behind
+        let launched = self.inner.tasks.spawn_detached("launch", async move {
+            use crate::slot::Launch;
+            launcher.launch().await
+        });
+        let launched = match launched {
+            Ok(task) => task
+                .await
+                .unwrap_or_else(|error| Err(Error::Spawn { name: slot.name.to_string(), reason: error.to_string() })),
+            Err(_) => Err(Error::Closing(slot.name.to_string())),
+        };
+        if let Err(error) = launched {
+            supervisor::end(self, &slot, Some(error.to_string()));
+            return Err(error);
+        }
+        Ok(Handle { typed })
+    }
+
+    fn register(&self, slot: &Arc<Slot>) -> Result<(), Error> {
+        let closing = || Error::Closing(slot.name.to_string());
+        let mut registry = self.inner.registry.lock();
+        if registry.closing.is_some_and(|phase| slot.kind.phase <= phase) {
+            return Err(closing());
+        }
+        if let Some(parent) = &slot.parent {
+            let alive = parent.slot.upgrade().and_then(|parent_slot| parent_slot.current());
+            alive.filter(|(run, _)| run.number == parent.run && !run.token.is_cancelled()).ok_or_else(closing)?;
+        }
+        let known = registry.kinds.entry(slot.kind.name).or_insert(slot.kind);
+        if !std::ptr::eq(*known, slot.kind) {
+            return Err(kind::Error::Twice(slot.kind.name).into());
+        }
+        if registry.slots.contains_key(&slot.name) {
+            return Err(Error::Duplicate(slot.name.to_string()));
+        }
+        registry.slots.insert(slot.name.clone(), slot.clone());
+        Ok(())
+    }
+
+    /// A gate that is closed when the shutdown comes to `phase`.
+    pub fn gate(&self, name: impl Into<Arc<str>>, phase: Phase) -> Gate {
+        let gate = Gate::new(name);
+        self.keep_gate(Some(phase), &gate);
+        gate
+    }
+
+    /// A gate that somebody else closes, and that the watchdog should know.
+    pub(crate) fn watch_gate(&self, gate: &Gate) {
+        self.keep_gate(None, gate);
+    }
+
+    fn keep_gate(&self, phase: Option<Phase>, gate: &Gate) {
+        let mut registry = self.inner.registry.lock();
+        // the closed are swept out now and then, so that a thousand gates cost a thousand steps and not a million
+        if registry.gates.len().is_power_of_two() {
+            registry.gates.retain(|(_, gate)| !gate.is_closed() || gate.inside() > 0);
+        }
+        registry.gates.push((phase, gate.clone()));
+    }
+
+    /// Every actor, sorted by kind and key, with the state it showed last; then the last few that ended in failure.
+    pub fn snapshot(&self) -> Vec<ActorStatus> {
+        let slots = self.slots();
+        let mut statuses: Vec<_> = slots.iter().map(|slot| ActorStatus::of(slot, &self.inner.options.host)).collect();
+        statuses.extend(self.inner.registry.lock().remembered.iter().cloned());
+        statuses
+    }
+
+    /// As [`System::snapshot`], after asking every actor to show its state. Who has not done so by `deadline` appears
+    /// with what it showed before.
+    pub async fn observe(&self, deadline: Instant) -> Vec<ActorStatus> {
+        let looks: Vec<_> = self.slots().iter().filter_map(|slot| slot.look()).collect();
+        for look in looks {
+            if clock::timeout_at(deadline, look).await.is_err() {
+                break;
+            }
+        }
+        self.snapshot()
+    }
+
+    /// Waits until an actor fails in a way that stops the process; the caller then shuts the system down.
+    pub async fn failed(&self) -> Fatal {
+        loop {
+            let mut failed = std::pin::pin!(self.inner.failed.notified());
+            failed.as_mut().enable();
+            if let Some(fatal) = self.inner.fatal.get() {
+                return fatal.clone();
+            }
+            failed.await;
+        }
+    }
+
+    /// Stops the process with this error; the first one stands.
+    pub fn fail(&self, fatal: Fatal) {
+        tracing::error!(actor = fatal.actor, error = fatal.error, "stopping the process");
+        self.inner.fatal.get_or_init(|| fatal);
+        self.inner.failed.notify_waiters();
+    }
+
+    /// The failure that stops the process, if there was one.
+    pub fn fatal(&self) -> Option<Fatal> {
+        self.inner.fatal.get().cloned()
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakSystem {
+        WeakSystem(Arc::downgrade(&self.inner))
+    }
+
+    pub(crate) fn supervisor(&self) -> Result<ActorCell, Error> {
+        self.inner.supervisor.get().cloned().ok_or_else(|| Error::Closing("supervisor".to_owned()))
+    }
+
+    pub(crate) fn tasks(&self) -> &Gate {
+        &self.inner.tasks
+    }
+
+    pub(crate) fn enlist(&self, id: ActorId, slot: Arc<Slot>, run: Arc<Run>) {
+        self.inner.registry.lock().runs.insert(id, (slot, run));
+    }
+
+    pub(crate) fn delist(&self, id: ActorId) -> Option<(Arc<Slot>, Arc<Run>)> {
+        self.inner.registry.lock().runs.remove(&id)
+    }
+
+    pub(crate) fn forget(&self, slot: &Arc<Slot>) {
+        let failed = slot.end_error.lock().is_some();
+        let status = failed.then(|| ActorStatus::of(slot, &self.inner.options.host));
+        let mut registry = self.inner.registry.lock();
+        if registry.slots.get(&slot.name).is_some_and(|known| Arc::ptr_eq(known, slot)) {
+            registry.slots.remove(&slot.name);
+        }
+        registry.remembered.extend(status);
+        if registry.remembered.len() > REMEMBERED {
+            registry.remembered.pop_front();
+        }
+    }
+
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+        self.inner.registry.lock().slots.values().cloned().collect()
+    }
+
+    pub(crate) fn children(&self, parent: &Arc<Slot>) -> Vec<Arc<Slot>> {
+        let of = |slot: &Arc<Slot>| slot.parent.as_ref().is_some_and(|p| p.slot.as_ptr() == Arc::as_ptr(parent));
+        self.inner.registry.lock().slots.values().filter(|slot| of(slot)).cloned().collect()
+    }
+
+    /// Opens the shutdown of `phase`: from here on nothing of it, or of an earlier one, is spawned. Returns what is there.
+    pub(crate) fn begin_phase(&self, phase: Phase) -> (Vec<Arc<Slot>>, Vec<Gate>) {
+        let mut registry = self.inner.registry.lock();
+        registry.closing = registry.closing.max(Some(phase));
+        let slots = registry.slots.values().filter(|slot| slot.kind.phase == phase).cloned().collect();
+        let gates = registry.gates.iter().filter(|(of, _)| *of == Some(phase)).map(|(_, gate)| gate.clone()).collect();
+        (slots, gates)
+    }
+
+    /// The watchdog's look at everything that runs.
+    pub(crate) fn spinning(&self, looks: u32) -> Vec<String> {
+        let gates: Vec<Gate> = self.inner.registry.lock().gates.iter().map(|(_, gate)| gate.clone()).collect();
+        let slots = self.slots();
+        let actors = slots.iter().filter(|slot| slot.spot.look() > looks).map(|slot| slot.name.to_string());
+        actors.chain(gates.iter().flat_map(|gate| gate.spinning(looks))).collect()
+    }
+}
+
+impl Slot {
+    fn look(&self) -> Option<tokio::sync::oneshot::Receiver<()>> {
+        (self.life() == Life::Running).then(|| self.launcher())??.observe()
+    }
+}
+
+async fn sweep(system: WeakSystem, tick: Duration) {
+    let Some(closing) = system.upgrade().map(|system| system.tasks().token()) else { return };
+    let mut ticks = clock::interval(tick);
+    loop {
+        let now = tokio::select! {
+            biased;
+            () = closing.cancelled() => return,
+            now = ticks.tick() => now,
+        };
+        let Some(system) = system.upgrade() else { return };
+        supervisor::sweep(&system.slots(), now);
+    }
+}

@@ -1,0 +1,130 @@
+//! A test universe: one thread, virtual time, seeded randomness and scheduling, and a record of what happened.
+//!
+//! The same seed gives the same run: equal events, equal hash. When nothing can run, time jumps to the next timer, so a
+//! test of hours takes milliseconds.
+
+use std::future::Future;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::clock::{self, Clock};
+use crate::rng::Rng;
+use crate::trace::{self, Event, Trace};
+
+/// The environment variable that reduces a sweep to one seed.
+pub const SEED: &str = "OARLOCK_SEED";
+
+/// No test runs longer, in virtual time. Where everybody waits for somebody else this is the one timer left, so time
+/// jumps here and the test fails instead of standing still.
+const LIMIT: Duration = Duration::from_secs(30 * 86_400);
+
+/// What became of a universe.
+#[derive(Clone, Debug)]
+pub struct Outcome<T> {
+    /// What its future returned.
+    pub value: T,
+    /// The hash of its events: equal for equal runs.
+    pub hash: u64,
+    /// Its events in their order.
+    pub events: Vec<Event>,
+    /// The virtual time that passed.
+    pub elapsed: Duration,
+}
+
+/// See the module text.
+#[derive(Clone, Copy, Debug)]
+pub struct Universe;
+
+impl Universe {
+    /// Runs `test` in a universe of its own, to its end. Wall time starts at a seeded moment in 2026.
+    ///
+    /// # Panics
+    /// When `test` panics, when an actor or a gated task panicked that [`trace::expect_panic`] did not announce, and when
+    /// one announced did not. The message names the seed and the command that replays it.
+    #[expect(clippy::panic, reason = "it fails the test that runs in it")]
+    pub fn run<T, F: Future<Output = T>>(seed: u64, test: impl FnOnce() -> F) -> Outcome<T> {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build() {
+            Ok(runtime) => runtime,
+            Err(error) => panic!("no runtime: {error}"),
+        };
+        let _entered = runtime.enter();
+        let mut root = Rng::seeded(seed);
+        let wall =
+            Timestamp::from_second(1_767_225_600 + root.below(300 * 86_400) as i64).unwrap_or(Timestamp::UNIX_EPOCH);
+        let _installed = Installed::new(Clock::starting_at(wall), root.fork(), Trace::new(root.fork()), seed);
+        let began = clock::now();
+        let Ok(value) = runtime.block_on(clock::timeout(LIMIT, test())) else {
+            panic!("the test does not end: after {LIMIT:?} of virtual time it still waits for something");
+        };
+        let elapsed = began.elapsed();
+        let Some(trace) = trace::install(None) else { panic!("the universe lost its record") };
+        let unexpected: Vec<_> = trace.panics.iter().filter(|(who, _)| !trace.expected.contains(who)).collect();
+        assert!(unexpected.is_empty(), "panicked unexpectedly: {unexpected:?}");
+        let missing: Vec<_> =
+            trace.expected.iter().filter(|who| !trace.panics.iter().any(|(panicked, _)| panicked == *who)).collect();
+        assert!(missing.is_empty(), "expected to panic and did not: {missing:?}");
+        Outcome { value, hash: trace.hash, events: trace.events, elapsed }
+    }
+
+    /// Runs `test` under each seed (or only under `$OARLOCK_SEED`) twice, and checks that both runs went alike. Returns
+    /// the hash of every seed.
+    ///
+    /// # Panics
+    /// As [`Universe::run`], and when the two runs of a seed differ; the message shows the first difference.
+    pub fn sweep<F: Future<Output = ()>>(seeds: std::ops::Range<u64>, test: impl Fn() -> F) -> Vec<u64> {
+        let only = std::env::var(SEED).ok().and_then(|seed| seed.parse::<u64>().ok());
+        let seeds = only.map_or(seeds, |seed| seed..seed + 1);
+        seeds.map(|seed| Self::run_twice(seed, &test)).collect()
+    }
+
+    fn run_twice<F: Future<Output = ()>>(seed: u64, test: &impl Fn() -> F) -> u64 {
+        let (first, second) = (Self::run(seed, test), Self::run(seed, test));
+        let differ = first.events.iter().zip(&second.events).position(|(a, b)| a != b);
+        let differ = differ
+            .or((first.events.len() != second.events.len()).then_some(first.events.len().min(second.events.len())));
+        if let Some(at) = differ {
+            let show = |events: &[Event]| events.get(at).map_or_else(|| "nothing".to_owned(), ToString::to_string);
+            let (one, two) = (show(&first.events), show(&second.events));
+            assert_eq!(one, two, "seed {seed} is not deterministic: event {at} differs; {}", replay(seed));
+        }
+        assert_eq!(first.hash, second.hash, "seed {seed} is not deterministic");
+        first.hash
+    }
+}
+
+/// The universe of the current thread; taken down on the way out, however that is.
+struct Installed {
+    seed: u64,
+    before: Option<(Clock, Rng)>,
+}
+
+impl Installed {
+    fn new(clock: Clock, rng: Rng, trace: Trace, seed: u64) -> Self {
+        trace::install(Some(trace));
+        Self { seed, before: Some((clock.install(), rng.install())) }
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        trace::install(None);
+        if let Some((clock, rng)) = self.before.take() {
+            clock.install();
+            rng.install();
+        }
+        if std::thread::panicking() {
+            use std::io::Write as _;
+            // said beside the panic's own message; a test without stderr has lost nothing it can use
+            let _ = writeln!(std::io::stderr(), "{}", replay(self.seed));
+        }
+    }
+}
+
+/// The one command that replays a seed: the test runner names the thread after the test.
+fn replay(seed: u64) -> String {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("<test>");
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "<package>".to_owned());
+    format!("replay with: {SEED}={seed} cargo test -p {package} -- --exact {test}")
+}

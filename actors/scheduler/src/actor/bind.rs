@@ -1,0 +1,93 @@
+//! One binding: the writes of a decision, as a gated task.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use oarlock_client::Client;
+use oarlock_meta::Status;
+use oarlock_runtime::LoopCtx;
+use oarlock_schema::resource;
+use oarlock_schema::views::core_v1::Pod;
+
+use crate::framework::Call;
+use crate::model::PodInfo;
+use crate::queue::Popped;
+
+use super::namespace;
+
+/// Why a binding failed.
+#[derive(Debug)]
+pub(super) struct Unbound {
+    /// What users are told.
+    pub(super) text: String,
+    /// The pod is no more, so there is nobody to tell.
+    pub(super) gone: bool,
+}
+
+/// What came of a binding.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The pod.
+    pub(super) popped: Popped,
+    /// The node.
+    pub(super) node: Arc<str>,
+    /// Whether it is bound.
+    pub(super) result: Result<(), Unbound>,
+}
+
+/// Starts the writes. The future ends with their outcome, whatever becomes of the task.
+pub(super) fn start(
+    ctx: &LoopCtx,
+    client: &Client,
+    popped: Popped,
+    node: Arc<str>,
+    calls: Vec<Call>,
+) -> BoxFuture<'static, Outcome> {
+    let (client, pod, to) = (client.clone(), Arc::clone(&popped.pod), Arc::clone(&node));
+    let task = ctx.spawn("bind", async move { perform(&client, &pod, &to, &calls).await });
+    async move {
+        let result = match task {
+            Ok(task) => match task.await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(status)) => Err(Unbound {
+                    text: format!("running Bind plugin \"DefaultBinder\": {status}"),
+                    gone: status.is_not_found(),
+                }),
+                Err(error) => Err(Unbound { text: error.to_string(), gone: false }),
+            },
+            Err(closed) => Err(Unbound { text: closed.to_string(), gone: true }),
+        };
+        Outcome { popped, node, result }
+    }
+    .boxed()
+}
+
+async fn perform(client: &Client, pod: &PodInfo, node: &str, calls: &[Call]) -> Result<(), Status> {
+    for call in calls {
+        match call {
+            Call::Bind => bind(client, pod, node).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn bind(client: &Client, pod: &PodInfo, node: &str) -> Result<(), Status> {
+    let namespace = namespace(pod);
+    match client.bind(&namespace, &pod.name, &pod.uid, node).await {
+        Err(status) if status.code >= 500 => {
+            // The server may have done it all the same: the pod tells.
+            if is_bound(client, pod, &namespace, node).await { Ok(()) } else { Err(status) }
+        }
+        result => result,
+    }
+}
+
+async fn is_bound(client: &Client, pod: &PodInfo, namespace: &str, node: &str) -> bool {
+    let Some(pods) = resource("", "v1", "pods") else { return false };
+    let Ok(Some(object)) = client.find(pods, namespace, &pod.name).await else { return false };
+    let Ok(object) = object.obj() else { return false };
+    object
+        .view::<Pod<'_>>()
+        .is_some_and(|found| found.metadata().uid() == &*pod.uid && found.spec().node_name() == node)
+}

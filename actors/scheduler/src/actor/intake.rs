@@ -1,0 +1,215 @@
+//! From informers to the engine.
+//!
+//! Notices are level-triggered: what counts is the state now. After a `Resync` everything the engine knows and the
+//! cache does not is gone.
+
+use std::sync::Arc;
+
+use oarlock_informer::{Cache, Change, Changes, Item, Notice, Project, SharedInformers};
+use oarlock_runtime::Failure;
+
+use crate::engine::Engine;
+use crate::intern::{Interner, Sym};
+use crate::map::Set;
+use crate::model::Uid;
+use crate::project::{
+    NamespaceView, NodeView, PodView, ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView,
+    StatefulSetView,
+};
+use crate::queue::Stamp;
+
+/// Keys that may wait per resource before the subscriber is told to look at everything.
+const CAPACITY: usize = 1 << 16;
+
+/// One resource's cache and what changed in it.
+struct Feed<T> {
+    cache: Arc<Cache<T>>,
+    changes: Changes<T>,
+}
+
+impl<T: Project> Feed<T> {
+    async fn open(informers: &SharedInformers) -> Result<Self, Failure> {
+        let cache = informers.all::<T>().await?;
+        let changes = cache.subscribe(CAPACITY);
+        Ok(Self { cache, changes })
+    }
+}
+
+/// A notice of one of the resources.
+pub(super) enum News {
+    Namespaces(Notice<NamespaceView>),
+    Nodes(Notice<NodeView>),
+    Services(Notice<ServiceView>),
+    ReplicaSets(Notice<ReplicaSetView>),
+    StatefulSets(Notice<StatefulSetView>),
+    ReplicationControllers(Notice<ReplicationControllerView>),
+    Pods(Notice<PodView>),
+}
+
+/// Everything a scheduler reads.
+pub(super) struct Intake {
+    names: Set<Sym>,
+    namespaces: Feed<NamespaceView>,
+    nodes: Feed<NodeView>,
+    services: Feed<ServiceView>,
+    replica_sets: Feed<ReplicaSetView>,
+    stateful_sets: Feed<StatefulSetView>,
+    replication_controllers: Feed<ReplicationControllerView>,
+    pods: Feed<PodView>,
+}
+
+impl Intake {
+    /// Opens the informers; `names` are the scheduler names that are served.
+    pub(super) async fn open(informers: &SharedInformers, names: &[String]) -> Result<Self, Failure> {
+        Ok(Self {
+            names: names.iter().map(|name| Interner::process().intern(name)).collect(),
+            namespaces: Feed::open(informers).await?,
+            nodes: Feed::open(informers).await?,
+            services: Feed::open(informers).await?,
+            replica_sets: Feed::open(informers).await?,
+            stateful_sets: Feed::open(informers).await?,
+            replication_controllers: Feed::open(informers).await?,
+            pods: Feed::open(informers).await?,
+        })
+    }
+
+    /// The pods as the API has them.
+    pub(super) fn pods(&self) -> Arc<Cache<PodView>> {
+        Arc::clone(&self.pods.cache)
+    }
+
+    /// The next notice if there is one, pods last: what they refer to is known before them.
+    pub(super) fn try_next(&mut self) -> Option<News> {
+        let namespaces = self.namespaces.changes.try_next().map(News::Namespaces);
+        namespaces
+            .or_else(|| self.nodes.changes.try_next().map(News::Nodes))
+            .or_else(|| self.services.changes.try_next().map(News::Services))
+            .or_else(|| self.replica_sets.changes.try_next().map(News::ReplicaSets))
+            .or_else(|| self.stateful_sets.changes.try_next().map(News::StatefulSets))
+            .or_else(|| self.replication_controllers.changes.try_next().map(News::ReplicationControllers))
+            .or_else(|| self.pods.changes.try_next().map(News::Pods))
+    }
+
+    /// Waits for the next notice. Cancel safe.
+    pub(super) async fn next(&mut self) -> News {
+        tokio::select! {
+            biased;
+            notice = self.namespaces.changes.next() => News::Namespaces(notice),
+            notice = self.nodes.changes.next() => News::Nodes(notice),
+            notice = self.services.changes.next() => News::Services(notice),
+            notice = self.replica_sets.changes.next() => News::ReplicaSets(notice),
+            notice = self.stateful_sets.changes.next() => News::StatefulSets(notice),
+            notice = self.replication_controllers.changes.next() => News::ReplicationControllers(notice),
+            notice = self.pods.changes.next() => News::Pods(notice),
+        }
+    }
+
+    /// Tells the engine.
+    pub(super) fn apply(&self, engine: &mut Engine, news: News, now: Stamp) {
+        match news {
+            News::Namespaces(notice) => namespaces(engine, &self.namespaces.cache, notice),
+            News::Nodes(notice) => nodes(engine, &self.nodes.cache, notice, now),
+            News::Services(notice) => services(engine, &self.services.cache, notice),
+            News::ReplicaSets(notice) => owners(engine, &self.replica_sets.cache, notice),
+            News::StatefulSets(notice) => owners(engine, &self.stateful_sets.cache, notice),
+            News::ReplicationControllers(notice) => owners(engine, &self.replication_controllers.cache, notice),
+            News::Pods(notice) => self.apply_pods(engine, notice, now),
+        }
+    }
+
+    fn apply_pods(&self, engine: &mut Engine, notice: Notice<PodView>, now: Stamp) {
+        match notice {
+            Notice::Resync => {
+                let items = self.pods.cache.list();
+                let present: Set<&Uid> = items.iter().map(|item| &item.value.info.uid).collect();
+                for uid in engine.known_pods().into_iter().filter(|uid| !present.contains(uid)) {
+                    engine.on_pod_gone(&uid, now);
+                }
+                items.iter().for_each(|item| self.pod(engine, item, now));
+            }
+            Notice::Changes(changes) => {
+                for change in changes {
+                    let next = change.new.as_ref().map(|item| &item.value.info.uid);
+                    if let Some(old) = change.old.as_ref().filter(|old| Some(&old.value.info.uid) != next) {
+                        engine.on_pod_gone(&old.value.info.uid, now);
+                    }
+                    if let Some(new) = &change.new {
+                        self.pod(engine, new, now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn pod(&self, engine: &mut Engine, item: &Item<PodView>, now: Stamp) {
+        let info = &item.value.info;
+        if item.value.ended {
+            engine.on_pod_gone(&info.uid, now);
+        } else {
+            engine.on_pod(Arc::clone(info), self.names.contains(&info.scheduler), now);
+        }
+    }
+}
+
+/// Namespace, name and state now; `None` when it is gone.
+type Now<T> = (Sym, Sym, Option<Arc<Item<T>>>);
+
+/// The changes of a notice as (namespace, name, state now): of a resync all that is there, and nothing for the keys
+/// in `known` that are not.
+fn states<T>(cache: &Cache<T>, notice: Notice<T>, known: impl FnOnce() -> Vec<(Sym, Sym)>) -> Vec<Now<T>> {
+    let names = Interner::process();
+    let symbols = |key: &oarlock_informer::Key| (names.intern(&key.namespace), names.intern(&key.name));
+    match notice {
+        Notice::Resync => {
+            let items = cache.list();
+            let present: Set<(Sym, Sym)> = items.iter().map(|item| symbols(item.key())).collect();
+            let gone = known().into_iter().filter(|key| !present.contains(key)).map(|key| (key.0, key.1, None));
+            let here = items.into_iter().map(|item| {
+                let (namespace, name) = symbols(item.key());
+                (namespace, name, Some(item))
+            });
+            gone.chain(here).collect()
+        }
+        Notice::Changes(changes) => changes
+            .into_iter()
+            .map(|Change { key, new, .. }| {
+                let (namespace, name) = symbols(&key);
+                (namespace, name, new)
+            })
+            .collect(),
+    }
+}
+
+fn namespaces(engine: &mut Engine, cache: &Cache<NamespaceView>, notice: Notice<NamespaceView>) {
+    let known = || engine.cluster.counts.known_namespaces().into_iter().map(|name| (Sym::EMPTY, name)).collect();
+    for (_, name, item) in states(cache, notice, known) {
+        engine.cluster.set_namespace(name, item.map(|item| item.value.0.clone()));
+    }
+}
+
+fn nodes(engine: &mut Engine, cache: &Cache<NodeView>, notice: Notice<NodeView>, now: Stamp) {
+    let live = |engine: &Engine| engine.cluster.nodes.live.iter().map(|node| engine.cluster.nodes.name(node)).collect();
+    let known: Vec<Sym> = live(engine);
+    let known = || known.into_iter().map(|name| (Sym::EMPTY, name)).collect();
+    for (_, name, item) in states(cache, notice, known) {
+        match item {
+            Some(item) => engine.on_node(item.value.0.clone(), now),
+            None => engine.on_node_gone(name, now),
+        }
+    }
+}
+
+fn services(engine: &mut Engine, cache: &Cache<ServiceView>, notice: Notice<ServiceView>) {
+    let known = engine.cluster.owners.known_services();
+    for (namespace, name, item) in states(cache, notice, || known) {
+        engine.cluster.owners.set_service(namespace, name, item.and_then(|item| item.value.0.clone()));
+    }
+}
+
+fn owners<T: SelectorOf>(engine: &mut Engine, cache: &Cache<T>, notice: Notice<T>) {
+    let known = engine.cluster.owners.known_owners(T::KIND);
+    for (namespace, name, item) in states(cache, notice, || known) {
+        let selector = item.map(|item| item.value.selector().clone());
+        engine.cluster.owners.set_owner(namespace, T::KIND, name, selector);
+    }
+}

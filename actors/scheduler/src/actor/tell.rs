@@ -1,0 +1,187 @@
+//! Telling users: Events, and the `PodScheduled` condition of pods that wait.
+//!
+//! A condition is written when it says something new, a few at a time; of several texts about one pod only the
+//! last is written. That a pod is held by scheduling gates is said by the apiserver when the pod is created.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use oarlock_client::{Client, PatchType, WriteOptions};
+use oarlock_informer::{Cache, ObjectRef, Recorder};
+use oarlock_meta::{Status, Time};
+use oarlock_runtime::{Failure, LoopCtx, clock};
+use oarlock_schema::resource;
+use serde_json::json;
+
+use crate::message;
+use crate::model::{PodInfo, Uid};
+use crate::project::{PodView, Told};
+
+use super::namespace;
+
+/// Condition writes under way at once.
+const WRITES: usize = 32;
+
+/// A condition to be written.
+#[derive(Clone, Debug)]
+struct Condition {
+    pod: Arc<PodInfo>,
+    reason: &'static str,
+    message: String,
+}
+
+/// A pod whose condition was written, and how that went.
+type Written = (Arc<PodInfo>, Result<(), String>);
+
+/// Speaks to users.
+pub(super) struct Teller {
+    client: Client,
+    recorder: Recorder,
+    pods: Arc<Cache<PodView>>,
+    order: VecDeque<Uid>,
+    waiting: BTreeMap<Uid, Condition>,
+    writes: FuturesUnordered<BoxFuture<'static, Written>>,
+}
+
+fn about(pod: &PodInfo) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        namespace: (*namespace(pod)).into(),
+        name: (*pod.name).into(),
+        uid: (*pod.uid).into(),
+        resource_version: pod.version.to_string().into(),
+        field_path: Default::default(),
+    }
+}
+
+impl Teller {
+    /// A teller that compares with what `pods` say already.
+    pub(super) fn new(client: Client, recorder: Recorder, pods: Arc<Cache<PodView>>) -> Self {
+        let (order, waiting, writes) = (VecDeque::new(), BTreeMap::new(), FuturesUnordered::new());
+        Self { client, recorder, pods, order, waiting, writes }
+    }
+
+    /// The pod has its node.
+    pub(super) fn bound(&mut self, pod: &PodInfo, node: &str) {
+        self.waiting.remove(&pod.uid);
+        let text = format!("Successfully assigned {}/{} to {node}", namespace(pod), pod.name);
+        self.recorder.normal(&about(pod), "Scheduled", text);
+    }
+
+    /// No node fits.
+    pub(super) fn unschedulable(&mut self, pod: &Arc<PodInfo>, message: String) {
+        self.failure(pod, "Unschedulable", message);
+    }
+
+    /// The attempt failed for no fault of the pod's.
+    pub(super) fn failed(&mut self, pod: &Arc<PodInfo>, message: String) {
+        self.failure(pod, "SchedulerError", message);
+    }
+
+    /// The pod is being deleted.
+    pub(super) fn skipped(&mut self, pod: &PodInfo) {
+        self.waiting.remove(&pod.uid);
+        if pod.terminating {
+            let text = format!("skip schedule deleting pod: {}/{}", namespace(pod), pod.name);
+            self.recorder.warning(&about(pod), "FailedScheduling", text);
+        }
+    }
+
+    fn failure(&mut self, pod: &Arc<PodInfo>, reason: &'static str, message: String) {
+        self.recorder.warning(&about(pod), "FailedScheduling", message::note(&message));
+        let condition = Condition { pod: Arc::clone(pod), reason, message };
+        if self.waiting.insert(Arc::clone(&pod.uid), condition).is_none() {
+            self.order.push_back(Arc::clone(&pod.uid));
+        }
+    }
+
+    /// Starts the next writes.
+    pub(super) fn send(&mut self, ctx: &LoopCtx) -> Result<(), Failure> {
+        while let Some(Some((pod, result))) = self.writes.next().now_or_never() {
+            done(&pod, result);
+        }
+        while self.writes.len() < WRITES {
+            let Some(uid) = self.order.pop_front() else { break };
+            let Some(condition) = self.waiting.remove(&uid) else { continue };
+            let Some(patch) = self.patch(&condition) else { continue };
+            let (client, pod) = (self.client.clone(), Arc::clone(&condition.pod));
+            let task = ctx.spawn("condition", async move { write(&client, &pod, patch).await })?;
+            let pod = condition.pod;
+            self.writes.push(
+                async move {
+                    let result = match task.await {
+                        Ok(result) => result.map_err(|status| status.to_string()),
+                        Err(error) => Err(error.to_string()),
+                    };
+                    (pod, result)
+                }
+                .boxed(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Waits until a write has ended; for ever while none is under way.
+    pub(super) async fn progress(&mut self) {
+        match self.writes.next().await {
+            Some((pod, result)) => done(&pod, result),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The patch that says it, unless the pod says it already or has a node meanwhile.
+    fn patch(&self, condition: &Condition) -> Option<Vec<u8>> {
+        let pod = &condition.pod;
+        let item = self.pods.named(&namespace(pod), &pod.name).filter(|item| item.value.info.uid == pod.uid)?;
+        if item.value.info.node.is_some() {
+            return None;
+        }
+        let now = Time::from_unix(clock::wall().as_second()).to_string();
+        body(condition, item.value.told.as_deref(), &now)
+    }
+}
+
+fn body(condition: &Condition, told: Option<&Told>, now: &str) -> Option<Vec<u8>> {
+    let (pod, reason, message) = (&condition.pod, condition.reason, &condition.message);
+    let since = match told {
+        Some(told) if told.status == "False" => {
+            let same = told.reason == reason && told.message == *message && told.generation == pod.generation;
+            if same {
+                return None;
+            }
+            &told.since
+        }
+        _ => now,
+    };
+    let patch = json!({
+        "metadata": {"uid": &*pod.uid},
+        "status": {"conditions": [{
+            "type": "PodScheduled",
+            "status": "False",
+            "observedGeneration": pod.generation,
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": null,
+            "lastTransitionTime": since,
+        }]},
+    });
+    serde_json::to_vec(&patch).ok()
+}
+
+async fn write(client: &Client, pod: &PodInfo, patch: Vec<u8>) -> Result<(), Status> {
+    let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
+    let namespace = namespace(pod);
+    let key = (&*namespace, &*pod.name);
+    client.patch(pods, "status", key, (PatchType::Strategic, patch), WriteOptions::default()).await.map(|_| ())
+}
+
+fn done(pod: &PodInfo, result: Result<(), String>) {
+    if let Err(error) = result {
+        // The next attempt says it again.
+        tracing::info!(pod = &*pod.name, error, "condition of a waiting pod not written");
+    }
+}

@@ -1,0 +1,198 @@
+//! The scheduler against an apiserver in memory, in virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use oarlock_client::Client;
+use oarlock_runtime::{Options, System, Universe, clock, shutdown};
+use serde_json::{Value, json};
+
+use super::{Config, KINDS, Scheduler};
+
+mod fake;
+
+use fake::{Fake, Fault, node, pod};
+
+/// Runs a scheduler over a fake apiserver in a universe of its own.
+fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake) -> F) {
+    Universe::run(seed, || async {
+        let fake = Fake::default();
+        let system = System::start(Options::default()).await.unwrap();
+        let client = Client::new(std::sync::Arc::new(fake.clone()));
+        let _scheduler = Scheduler::spawn(&system, client, Config::default()).await.unwrap();
+        story(fake).await;
+        shutdown::shutdown(&system, shutdown::Graces::default()).await;
+    });
+}
+
+fn on(fake: &Fake, name: &str) -> String {
+    fake.get("pods", "default", name)["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()
+}
+
+fn condition(fake: &Fake, name: &str) -> Value {
+    fake.get("pods", "default", name)["status"]["conditions"][0].clone()
+}
+
+fn events(fake: &Fake, name: &str) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let about = |event: &&Value| event["involvedObject"]["name"] == name;
+    fake.list("events").iter().filter(about).map(|event| (text(&event["reason"]), text(&event["message"]))).collect()
+}
+
+#[test]
+fn rows_keep_the_rules() {
+    for kind in KINDS {
+        oarlock_runtime::kind::check_row(kind).unwrap();
+    }
+}
+
+#[test]
+fn a_pod_gets_a_node_and_users_are_told() {
+    play(1, |fake| async move {
+        fake.put("nodes", node("n1"));
+        fake.put("pods", pod("a", "1"));
+        fake.until("a is bound", |fake| on(fake, "a") == "n1").await;
+        fake.until("an event", |fake| !events(fake, "a").is_empty()).await;
+        assert_eq!(events(&fake, "a"), [("Scheduled".to_owned(), "Successfully assigned default/a to n1".to_owned())]);
+    });
+}
+
+#[test]
+fn an_unschedulable_pod_waits_with_a_condition_until_it_fits() {
+    play(2, |fake| async move {
+        fake.put("nodes", node("n1"));
+        fake.put("pods", pod("big", "3"));
+        fake.until("a condition", |fake| condition(fake, "big").is_object()).await;
+        let message = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
+        let told = condition(&fake, "big");
+        assert_eq!(
+            (&told["type"], &told["status"], &told["reason"]),
+            (&json!("PodScheduled"), &json!("False"), &json!("Unschedulable"))
+        );
+        assert_eq!((&told["message"], &told["observedGeneration"]), (&json!(message), &json!(1)));
+        fake.until("an event", |fake| !events(fake, "big").is_empty()).await;
+        assert_eq!(events(&fake, "big"), [("FailedScheduling".to_owned(), message.to_owned())]);
+        let mut large = node("n2");
+        large["status"]["allocatable"]["cpu"] = json!("8");
+        fake.put("nodes", large);
+        fake.until("big is bound", |fake| on(fake, "big") == "n2").await;
+    });
+}
+
+#[test]
+fn pods_of_other_schedulers_and_bound_pods_are_left_alone_but_counted() {
+    play(3, |fake| async move {
+        fake.put("nodes", node("n1"));
+        let mut other = pod("other", "1");
+        other["spec"]["schedulerName"] = json!("somebody-else");
+        fake.put("pods", other);
+        let mut bound = pod("bound", "1500m");
+        bound["spec"]["nodeName"] = json!("n1");
+        fake.put("pods", bound);
+        fake.put("pods", pod("a", "1"));
+        fake.until("a waits", |fake| condition(fake, "a").is_object()).await;
+        assert_eq!(on(&fake, "other"), "");
+        fake.delete("pods", "default", "bound");
+        fake.until("a is bound", |fake| on(fake, "a") == "n1").await;
+        assert_eq!(on(&fake, "other"), "");
+    });
+}
+
+#[test]
+fn gated_pods_wait_for_their_gates() {
+    play(4, |fake| async move {
+        fake.put("nodes", node("n1"));
+        let mut gated = pod("a", "1");
+        gated["spec"]["schedulingGates"] = json!([{"name": "example.com/g"}]);
+        fake.put("pods", gated);
+        clock::sleep(Duration::from_secs(60)).await;
+        assert_eq!((on(&fake, "a"), condition(&fake, "a")), (String::new(), Value::Null));
+        let mut open = fake.get("pods", "default", "a");
+        open["spec"]["schedulingGates"] = json!([]);
+        fake.put("pods", open);
+        fake.until("a is bound", |fake| on(fake, "a") == "n1").await;
+    });
+}
+
+#[test]
+fn bindings_that_fail_are_tried_again_and_give_their_place_back() {
+    play(5, |fake| async move {
+        fake.put("nodes", node("n1"));
+        fake.fail_bindings(&[Fault::Refuse, Fault::Timeout]);
+        fake.put("pods", pod("a", "2"));
+        fake.until("a is bound", |fake| on(fake, "a") == "n1").await;
+        let failed: Vec<String> = events(&fake, "a").into_iter().map(|(reason, _)| reason).collect();
+        assert!(failed.contains(&"FailedScheduling".to_owned()), "{failed:?}");
+    });
+}
+
+#[test]
+fn a_binding_whose_answer_was_lost_counts_as_done() {
+    play(6, |fake| async move {
+        fake.put("nodes", node("n1"));
+        fake.fail_bindings(&[Fault::LoseAnswer]);
+        fake.put("pods", pod("a", "2"));
+        fake.until("a is bound", |fake| on(fake, "a") == "n1").await;
+        fake.until("an event", |fake| !events(fake, "a").is_empty()).await;
+        assert!(events(&fake, "a").iter().all(|(reason, _)| reason == "Scheduled"));
+    });
+}
+
+#[test]
+fn a_pod_deleted_while_it_is_bound_leaves_nothing_behind() {
+    play(7, |fake| async move {
+        fake.put("nodes", node("n1"));
+        for round in 0..20 {
+            fake.put("pods", pod(&format!("a{round}"), "2"));
+            clock::sleep(Duration::from_millis(round % 4)).await;
+            fake.delete("pods", "default", &format!("a{round}"));
+        }
+        fake.put("pods", pod("last", "2"));
+        fake.until("the last one is bound", |fake| on(fake, "last") == "n1").await;
+    });
+}
+
+#[test]
+fn a_burst_is_bound_with_bounded_concurrency_and_no_node_is_overfull() {
+    play(8, |fake| async move {
+        for number in 0..40 {
+            fake.put("nodes", node(&format!("n{number}")));
+        }
+        for number in 0..800 {
+            fake.put("pods", pod(&format!("p{number}"), "100m"));
+        }
+        let all_bound = |fake: &Fake| fake.list("pods").iter().all(|pod| pod["spec"]["nodeName"].is_string());
+        fake.until("all are bound", all_bound).await;
+        let mut per_node: BTreeMap<String, usize> = BTreeMap::new();
+        for pod in fake.list("pods") {
+            *per_node.entry(pod["spec"]["nodeName"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+        assert!(per_node.values().all(|count| *count == 20), "{per_node:?}");
+        assert!(fake.most_binding() > 32 && fake.most_binding() <= 256, "{}", fake.most_binding());
+    });
+}
+
+#[test]
+fn the_same_seed_schedules_the_same_way() {
+    let run = |seed| {
+        Universe::run(seed, || async {
+            let fake = Fake::default();
+            let system = System::start(Options::default()).await.unwrap();
+            let client = Client::new(std::sync::Arc::new(fake.clone()));
+            let _scheduler = Scheduler::spawn(&system, client, Config::default()).await.unwrap();
+            for number in 0..10 {
+                fake.put("nodes", node(&format!("n{number}")));
+            }
+            for number in 0..30 {
+                fake.put("pods", pod(&format!("p{number}"), "100m"));
+            }
+            let all_bound = |fake: &Fake| fake.list("pods").iter().all(|pod| pod["spec"]["nodeName"].is_string());
+            fake.until("all are bound", all_bound).await;
+            shutdown::shutdown(&system, shutdown::Graces::default()).await;
+            (0..30).map(|number| on(&fake, &format!("p{number}"))).collect::<Vec<_>>()
+        })
+        .value
+    };
+    assert_eq!(run(9), run(9));
+    assert_ne!(run(9), run(10));
+}

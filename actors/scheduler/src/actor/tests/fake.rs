@@ -1,0 +1,284 @@
+//! A little apiserver in memory: enough of it for the scheduler's calls, with faults on demand.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use oarlock_client::{
+    Call, Event, List, ListOptions, Object, PatchType, RawReply, RawRequest, Reply, Request, Transport, Watch,
+    WatchStream,
+};
+use oarlock_meta::{GroupResource, Revision, Status};
+use oarlock_schema::{Resource, resource};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+type Key = (&'static str, String, String);
+
+/// What happens to the next binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is refused.
+    Refuse,
+    /// It is done, and the answer is lost.
+    LoseAnswer,
+    /// It is not done, and no answer comes but a timeout.
+    Timeout,
+}
+
+#[derive(Default)]
+struct State {
+    revision: u64,
+    objects: BTreeMap<Key, Value>,
+    log: Vec<(u64, &'static str, Change, Value)>,
+    faults: VecDeque<Fault>,
+    binding: usize,
+    most_binding: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// The server.
+#[derive(Clone, Default)]
+pub(super) struct Fake {
+    state: Arc<Mutex<State>>,
+    changed: Arc<Notify>,
+}
+
+fn object(resource: &'static Resource, value: &Value) -> Object {
+    Object::from_json(resource.ty, serde_json::to_vec(value).unwrap().into()).unwrap()
+}
+
+impl Fake {
+    fn commit(&self, key: Key, change: Change, mut value: Value) -> Value {
+        let mut state = self.state.lock();
+        state.revision += 1;
+        let revision = state.revision;
+        value["metadata"]["resourceVersion"] = json!(revision.to_string());
+        if change == Change::Deleted {
+            state.objects.remove(&key);
+        } else {
+            state.objects.insert(key.clone(), value.clone());
+        }
+        state.log.push((revision, key.0, change, value.clone()));
+        drop(state);
+        self.changed.notify_waiters();
+        value
+    }
+
+    /// Creates or replaces an object, given as YAML-like JSON.
+    pub(super) fn put(&self, plural: &'static str, mut value: Value) {
+        let text = |value: &Value, field: &str| value["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (plural, text(&value, "namespace"), text(&value, "name"));
+        if value["metadata"]["uid"].is_null() {
+            value["metadata"]["uid"] = json!(format!("uid-{}", key.2));
+        }
+        let known = self.state.lock().objects.contains_key(&key);
+        self.commit(key, if known { Change::Modified } else { Change::Added }, value);
+    }
+
+    /// Deletes an object.
+    pub(super) fn delete(&self, plural: &'static str, namespace: &str, name: &str) {
+        let key = (plural, namespace.to_owned(), name.to_owned());
+        let value = self.state.lock().objects.get(&key).cloned().unwrap();
+        self.commit(key, Change::Deleted, value);
+    }
+
+    /// An object.
+    pub(super) fn get(&self, plural: &'static str, namespace: &str, name: &str) -> Value {
+        let key = (plural, namespace.to_owned(), name.to_owned());
+        self.state.lock().objects.get(&key).cloned().unwrap_or(Value::Null)
+    }
+
+    /// All objects of a resource.
+    pub(super) fn list(&self, plural: &'static str) -> Vec<Value> {
+        self.state.lock().objects.iter().filter(|(key, _)| key.0 == plural).map(|(_, value)| value.clone()).collect()
+    }
+
+    /// Makes the next bindings fail.
+    pub(super) fn fail_bindings(&self, faults: &[Fault]) {
+        self.state.lock().faults.extend(faults);
+    }
+
+    /// The most bindings that were under way at once.
+    pub(super) fn most_binding(&self) -> usize {
+        self.state.lock().most_binding
+    }
+
+    /// Waits until something holds, or fails after a minute.
+    pub(super) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let deadline = oarlock_runtime::clock::after(std::time::Duration::from_secs(60));
+        while !holds(self) {
+            assert!(!deadline.passed(), "{what} did not come true: {:#?}", self.list("pods"));
+            oarlock_runtime::clock::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn bind(&self, request: &Request, target: &Value) -> Result<Reply, Status> {
+        let fault = {
+            let mut state = self.state.lock();
+            state.binding += 1;
+            state.most_binding = state.most_binding.max(state.binding);
+            state.faults.pop_front()
+        };
+        oarlock_runtime::clock::sleep(std::time::Duration::from_millis(2)).await;
+        self.state.lock().binding -= 1;
+        let pods = GroupResource::new("", "pods");
+        match fault {
+            Some(Fault::Refuse) => return Err(Status::conflict(&pods, &request.name, "refused by the test")),
+            Some(Fault::Timeout) => return Err(Status::timeout("the test says so", 0)),
+            Some(Fault::LoseAnswer) | None => {}
+        }
+        let mut pod = self.get("pods", &request.namespace, &request.name);
+        if pod.is_null() {
+            return Err(Status::not_found(&pods, &request.name));
+        }
+        if target["metadata"]["uid"] != pod["metadata"]["uid"] {
+            return Err(Status::conflict(&pods, &request.name, "another incarnation"));
+        }
+        if pod["spec"]["nodeName"].is_string() {
+            return Err(Status::conflict(&pods, &request.name, "is already assigned to a node"));
+        }
+        pod["spec"]["nodeName"] = target["target"]["name"].clone();
+        self.put("pods", pod);
+        match fault {
+            Some(_) => Err(Status::timeout("the answer is lost", 0)),
+            None => Ok(Reply::Status(Status::success())),
+        }
+    }
+}
+
+#[async_trait]
+impl Transport for Fake {
+    async fn call(&self, request: Request) -> Result<Reply, Status> {
+        let key = (request.resource.plural, request.namespace.to_string(), request.name.to_string());
+        match &request.call {
+            Call::Get(_) => match self.get(key.0, &key.1, &key.2) {
+                Value::Null => Err(Status::not_found(&request.resource.group_resource(), &key.2)),
+                value => Ok(Reply::Object { object: object(request.resource, &value), created: false }),
+            },
+            Call::List(_) => {
+                let items = self.list(key.0).iter().map(|value| object(request.resource, value)).collect();
+                let revision = Revision::from(self.state.lock().revision);
+                Ok(Reply::List(List { revision, items, ..List::default() }))
+            }
+            Call::Create(body, _) => {
+                let value: Value = serde_json::from_slice(&oarlock_client::encode(body)).unwrap();
+                if request.subresource == "binding" {
+                    return self.bind(&request, &value).await;
+                }
+                let name = body.name().to_owned();
+                let value = self.commit((key.0, key.1, name), Change::Added, value);
+                Ok(Reply::Object { object: object(request.resource, &value), created: true })
+            }
+            Call::Patch(PatchType::Strategic, patch, _) if request.subresource == "status" => {
+                let patch: Value = serde_json::from_slice(patch).unwrap();
+                let mut value = self.get(key.0, &key.1, &key.2);
+                assert_eq!(value["metadata"]["uid"], patch["metadata"]["uid"]);
+                value["status"]["conditions"] = patch["status"]["conditions"].clone();
+                let value = self.commit(key, Change::Modified, value);
+                Ok(Reply::Object { object: object(request.resource, &value), created: false })
+            }
+            Call::Patch(_, patch, _) => {
+                let patch: Value = serde_json::from_slice(patch).unwrap();
+                let mut value = self.get(key.0, &key.1, &key.2);
+                for (field, new) in patch.as_object().unwrap() {
+                    value[field] = new.clone();
+                }
+                let value = self.commit(key, Change::Modified, value);
+                Ok(Reply::Object { object: object(request.resource, &value), created: false })
+            }
+            other => Err(Status::bad_request(format!("the fake has no {}", other.verb()))),
+        }
+    }
+
+    async fn watch(&self, of: &'static Resource, _: &str, options: ListOptions) -> Result<WatchStream, Status> {
+        let mut first = Vec::new();
+        let from = match options.resource_version.filter(|revision| !revision.is_zero()) {
+            Some(revision) => revision.get(),
+            None => {
+                first = self.list(of.plural).iter().map(|value| Event::Added(object(of, value))).collect();
+                let revision = self.state.lock().revision;
+                first.push(Event::Bookmark { revision: Revision::from(revision), initial_events_end: true });
+                revision
+            }
+        };
+        Ok(Box::new(Stream { fake: self.clone(), of, from, first }))
+    }
+
+    async fn raw(&self, _: RawRequest) -> Result<RawReply, Status> {
+        Err(Status::bad_request("the fake has no raw requests"))
+    }
+}
+
+struct Stream {
+    fake: Fake,
+    of: &'static Resource,
+    from: u64,
+    first: Vec<Event>,
+}
+
+#[async_trait]
+impl Watch for Stream {
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        if !self.first.is_empty() {
+            return Some(std::mem::take(&mut self.first));
+        }
+        loop {
+            let changed = self.fake.changed.clone();
+            let changed = changed.notified();
+            let events: Vec<Event> = {
+                let state = self.fake.state.lock();
+                let news = state.log.iter().filter(|entry| entry.0 > self.from && entry.1 == self.of.plural);
+                news.map(|(_, _, change, value)| {
+                    let object = object(self.of, value);
+                    match change {
+                        Change::Added => Event::Added(object),
+                        Change::Modified => Event::Modified(object),
+                        Change::Deleted => Event::Deleted(object),
+                    }
+                })
+                .collect()
+            };
+            if let Some(last) = events.iter().filter_map(Event::revision).max() {
+                self.from = last.get();
+                return Some(events);
+            }
+            changed.await;
+        }
+    }
+}
+
+/// A node of two cores.
+pub(super) fn node(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "110"}},
+    })
+}
+
+/// A pod that wants so much cpu.
+pub(super) fn pod(name: &str, cpu: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "generation": 1, "labels": {"app": "web"}},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}],
+        },
+        "status": {"phase": "Pending"},
+    })
+}
+
+/// The schema knows what the fake serves.
+#[test]
+fn the_schema_has_what_the_fake_serves() {
+    assert!(resource("", "v1", "pods").is_some() && resource("", "v1", "events").is_some());
+}

@@ -1,0 +1,227 @@
+//! The arbiter: the one serial place where a placement is accepted.
+//!
+//! It trusts no shard. Each proposal is checked again against the cluster as the arbiter knows it now: bound
+//! pods, and pods accepted but not yet seen from the API. The checks are its own, for one pod on one node, and
+//! share no code with filters and no state with classes. Invariant: among accepted pods no hard constraint is
+//! violated at the moment of acceptance.
+
+use std::fmt;
+
+use crate::cluster::{Cluster, HolderKind, NOWHERE};
+use crate::column::NodeIx;
+use crate::intern::{Res, Sym};
+use crate::model::{Effect, NodeInfo, PodSpec};
+use crate::shard::Proposal;
+
+/// A hard constraint, as far as a proposal can break it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Constraint {
+    /// The pod has a node already.
+    Unplaced,
+    /// The node is there.
+    Node,
+    /// `spec.unschedulable`, taints, node affinity or node name.
+    Admission(&'static str),
+    /// A resource: what was asked and what was free.
+    Resource {
+        /// Which.
+        resource: Res,
+        /// How much the pod wants.
+        wanted: i64,
+        /// How much is left.
+        free: i64,
+    },
+    /// The node's number of pods.
+    Pods {
+        /// How many the node admits.
+        limit: i64,
+        /// How many it has.
+        count: i64,
+    },
+    /// A host port.
+    Port(u16),
+    /// The pod's required affinity.
+    Affinity,
+    /// The pod's required anti-affinity.
+    AntiAffinity,
+    /// The required anti-affinity of a pod that is there.
+    Repelled,
+    /// A hard spread constraint.
+    Spread {
+        /// Matching pods in the domain, this pod included.
+        count: i64,
+        /// The least among all domains.
+        least: i64,
+        /// What the constraint allows.
+        max_skew: i64,
+    },
+}
+
+/// Why a proposal was turned down, and the state that was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// What it would have broken.
+    pub(crate) constraint: Constraint,
+    /// The arbiter's position when it looked.
+    pub(crate) seen: u64,
+    /// The proposer's position when it chose.
+    pub(crate) proposed: u64,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:?} at {} (proposed at {})", self.constraint, self.seen, self.proposed)
+    }
+}
+
+/// The arbiter of one cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Arbiter {
+    /// How many proposals were accepted.
+    pub(crate) accepted: u64,
+    /// How many were turned down.
+    pub(crate) refused: u64,
+}
+
+impl Arbiter {
+    /// Accepts a proposal, which then counts at once, or refuses it.
+    pub(crate) fn decide(&mut self, cluster: &mut Cluster, proposal: &Proposal) -> Result<(), Refusal> {
+        let checked = self.check(cluster, proposal);
+        match checked {
+            Ok(()) => {
+                cluster.assume(&proposal.pod, proposal.node);
+                self.accepted += 1;
+            }
+            Err(_) => self.refused += 1,
+        }
+        checked
+    }
+
+    fn check(&self, cluster: &mut Cluster, proposal: &Proposal) -> Result<(), Refusal> {
+        let (pod, node) = (&proposal.pod, proposal.node);
+        let refuse = |cluster: &Cluster, constraint| {
+            Err(Refusal { constraint, seen: cluster.sequence(), proposed: proposal.seen })
+        };
+        if cluster.placed(&pod.uid).is_some() {
+            return refuse(cluster, Constraint::Unplaced);
+        }
+        #[cfg(seeded_bug = "arbiter_trusts_shards")]
+        if cluster.nodes.count > 0 {
+            return Ok(());
+        }
+        let Some(info) = cluster.nodes.info(node).cloned() else { return refuse(cluster, Constraint::Node) };
+        let spec = &*pod.spec;
+        let broken = admission(cluster, spec, &info)
+            .or_else(|| capacity(cluster, spec, node))
+            .or_else(|| ports(cluster, spec, node))
+            .or_else(|| neighbours(cluster, &pod.spec, node));
+        broken.map_or(Ok(()), |constraint| refuse(cluster, constraint))
+    }
+}
+
+fn admission(cluster: &Cluster, spec: &PodSpec, node: &NodeInfo) -> Option<Constraint> {
+    let names = &cluster.names;
+    let bears = |key: Sym, value: Sym, effect: Effect| {
+        spec.tolerations.iter().any(|toleration| {
+            (toleration.key == key || toleration.key == Sym::EMPTY)
+                && (toleration.exists || toleration.value == value)
+                && (toleration.effect.is_none() || toleration.effect == Some(effect))
+        })
+    };
+    if spec.node_name.is_some_and(|name| name != node.name) {
+        return Some(Constraint::Admission("node name"));
+    }
+    if node.unschedulable && !bears(Sym::UNSCHEDULABLE, Sym::EMPTY, Effect::NoSchedule) {
+        return Some(Constraint::Admission("unschedulable"));
+    }
+    let mut taints = node.taints.iter().filter(|taint| taint.effect != Effect::PreferNoSchedule);
+    if taints.any(|taint| !bears(taint.key, taint.value, taint.effect)) {
+        return Some(Constraint::Admission("taint"));
+    }
+    if spec.node_selector.iter().any(|wanted| !wanted.accepts(node.labels.get(wanted.key), names)) {
+        return Some(Constraint::Admission("node selector"));
+    }
+    let admitted = spec.node_required.as_ref().is_none_or(|terms| {
+        terms.iter().any(|term| {
+            let labelled = term.labels.iter().all(|wanted| wanted.accepts(node.labels.get(wanted.key), names));
+            let named = term.fields.iter().all(|field| field.wanted == (field.name == node.name));
+            !term.never && labelled && named
+        })
+    });
+    (!admitted).then_some(Constraint::Admission("node affinity"))
+}
+
+fn capacity(cluster: &Cluster, spec: &PodSpec, node: NodeIx) -> Option<Constraint> {
+    let (limit, count) = (cluster.nodes.pod_limit.at(node), cluster.nodes.pod_count.at(node));
+    if count >= limit {
+        return Some(Constraint::Pods { limit, count });
+    }
+    spec.requests.iter().find_map(|(resource, wanted)| {
+        let free = cluster.nodes.free(node, *resource);
+        (free < *wanted).then_some(Constraint::Resource { resource: *resource, wanted: *wanted, free })
+    })
+}
+
+fn ports(cluster: &Cluster, spec: &PodSpec, node: NodeIx) -> Option<Constraint> {
+    if spec.ports.is_empty() {
+        return None;
+    }
+    let taken = |wanted: &crate::model::HostPort| {
+        cluster.pods_on(node).any(|pod| pod.info.spec.ports.iter().any(|used| used.clashes(wanted)))
+    };
+    spec.ports.iter().find(|wanted| taken(wanted)).map(|wanted| Constraint::Port(wanted.port))
+}
+
+/// Affinity, anti-affinity both ways and hard spread, read from the counts of the one domain concerned.
+fn neighbours(cluster: &mut Cluster, spec: &std::sync::Arc<PodSpec>, node: NodeIx) -> Option<Constraint> {
+    let id = cluster.pin(spec);
+    let broken = judge_neighbours(cluster, id, node);
+    cluster.unpin(id);
+    broken
+}
+
+fn judge_neighbours(cluster: &Cluster, id: crate::cluster::SpecId, node: NodeIx) -> Option<Constraint> {
+    let compiled = cluster.compiled(id)?;
+    let set = cluster.spec(id)?.set;
+    let counted = |counter| {
+        let counter = cluster.counter(counter)?;
+        let domain = cluster.topologies.domain(counter.key.topology, node);
+        Some((domain, counter.count(domain), counter))
+    };
+    let mut alone = compiled.affine_to_itself;
+    let mut joined = true;
+    for counter in &compiled.affinity {
+        let Some((domain, count, counter)) = counted(*counter) else { return Some(Constraint::Affinity) };
+        if domain == NOWHERE {
+            return Some(Constraint::Affinity);
+        }
+        joined &= count > 0;
+        alone &= counter.total == 0;
+    }
+    if !joined && !alone {
+        return Some(Constraint::Affinity);
+    }
+    if compiled.anti_affinity.iter().filter_map(|counter| counted(*counter)).any(|(_, count, _)| count > 0) {
+        return Some(Constraint::AntiAffinity);
+    }
+    let mut holders = cluster.counts.holders_over(set, HolderKind::Repels);
+    if holders.any(|holder| holder.sum(cluster.topologies.domain(holder.key.1, node)) > 0) {
+        return Some(Constraint::Repelled);
+    }
+    for rule in &compiled.hard_spread {
+        let Some((domain, count, counter)) = counted(rule.counter) else { continue };
+        let count = i64::from(count) + i64::from(rule.counts_itself);
+        let least = match counter.minimum() {
+            _ if counter.domains < rule.min_domains => Some(0),
+            least => least.map(i64::from),
+        };
+        let max_skew = rule.max_skew;
+        if domain == NOWHERE {
+            return Some(Constraint::Spread { count, least: least.unwrap_or(0), max_skew });
+        }
+        if let Some(least) = least.filter(|least| count - least > max_skew) {
+            return Some(Constraint::Spread { count, least, max_skew });
+        }
+    }
+    None
+}

@@ -1,0 +1,367 @@
+//! A class: pods with equal specs, and what is known about every node for them.
+//!
+//! Kept between pods: which nodes pass the filters of scope `Node`, and the sum of the scores of scope `Node`.
+//! A node that changed is judged again alone, so the next pod of a class costs as many judgements as nodes
+//! changed since the last one (usually one), and a look at the best bucket of scores. Filters and scores of
+//! scope `Cluster` run over all nodes for each pod, on columns.
+
+use std::sync::Arc;
+
+use crate::bits::BitSet;
+use crate::cluster::{Cluster, SpecId};
+use crate::column::{Column, NodeIx};
+use crate::framework::{Diagnosis, Filter, Limit, Reason, Scope, Score};
+use crate::model::PodSpec;
+use crate::table::PLUGINS;
+
+/// Chooses a number below its argument; the source of randomness for ties.
+pub(crate) type Choose<'a> = dyn FnMut(u32) -> u32 + 'a;
+
+/// Reused between decisions.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    feasible: BitSet,
+    failing: BitSet,
+    totals: Column<i32>,
+    ties: Vec<NodeIx>,
+    base: BitSet,
+    local: Column<i32>,
+}
+
+/// One class.
+pub(crate) struct Class {
+    /// The pinned spec.
+    pub(crate) id: SpecId,
+    /// The spec.
+    pub(crate) spec: Arc<PodSpec>,
+    filters: Vec<(usize, Box<dyn Filter>)>,
+    scores: Vec<(i32, Box<dyn Score>)>,
+    version: u64,
+    seen: Option<u64>,
+    fingerprint: u64,
+    base: BitSet,
+    local: Column<i32>,
+    buckets: Option<Buckets>,
+    decisions: u64,
+    diagnosis: Option<(u64, Arc<Diagnosis>)>,
+    /// When the class was last asked, in decisions of its shard.
+    pub(crate) last_used: u64,
+}
+
+impl Class {
+    /// Compiles a class; the cluster keeps its spec pinned until [`Class::close`].
+    pub(crate) fn open(cluster: &mut Cluster, spec: &Arc<PodSpec>) -> Self {
+        let id = cluster.pin(spec);
+        let mut class = Self {
+            id,
+            spec: Arc::clone(spec),
+            filters: Vec::new(),
+            scores: Vec::new(),
+            version: 0,
+            seen: None,
+            fingerprint: 0,
+            base: BitSet::default(),
+            local: Column::default(),
+            buckets: None,
+            decisions: 0,
+            diagnosis: None,
+            last_used: 0,
+        };
+        class.compile(cluster);
+        class
+    }
+
+    /// Gives the spec back.
+    pub(crate) fn close(self, cluster: &mut Cluster) {
+        cluster.unpin(self.id);
+    }
+
+    fn compile(&mut self, cluster: &Cluster) {
+        let compiled =
+            |at, plugin: &crate::framework::Plugin| plugin.filter?(cluster, self.id).map(|filter| (at, filter));
+        self.filters = PLUGINS.iter().enumerate().filter_map(|(at, plugin)| compiled(at, plugin)).collect();
+        let compiled =
+            |plugin: &crate::framework::Plugin| plugin.score?(cluster, self.id).map(|score| (plugin.weight, score));
+        self.scores = PLUGINS.iter().filter_map(|plugin| compiled(plugin)).collect();
+        self.version = cluster.compiled(self.id).map_or(0, |compiled| compiled.version);
+        self.seen = None;
+    }
+
+    /// Brings the kept state up to date with the cluster.
+    fn sync(&mut self, cluster: &mut Cluster) {
+        cluster.refresh(self.id);
+        if cluster.compiled(self.id).is_some_and(|compiled| compiled.version != self.version) {
+            self.compile(cluster);
+        }
+        let cluster = &*cluster;
+        let fingerprint =
+            self.scores.iter().fold(0_u64, |sum, (_, score)| sum.wrapping_add(score.fingerprint(cluster)));
+        let changes = self.seen.and_then(|seen| cluster.changes_since(seen));
+        match changes {
+            Some(changes) if fingerprint == self.fingerprint && changes.len() <= cluster.nodes.slots() / 2 + 8 => {
+                for node in changes {
+                    self.judge(cluster, *node);
+                }
+            }
+            _ => self.rebuild(cluster),
+        }
+        self.fingerprint = fingerprint;
+        self.seen = Some(cluster.sequence());
+    }
+
+    fn rebuild(&mut self, cluster: &Cluster) {
+        let mut failing = BitSet::default();
+        for (_, filter) in &self.filters {
+            if filter.scope(cluster) == Scope::Node {
+                filter.reject(cluster, &mut failing);
+            }
+        }
+        self.base.copy_from(&cluster.nodes.live);
+        self.base.subtract(&failing);
+        self.local.reset(cluster.nodes.slots(), 0);
+        for (weight, score) in &self.scores {
+            if score.scope(cluster) == Scope::Node {
+                score.score(cluster, &self.base, *weight, self.local.values_mut());
+            }
+        }
+        self.buckets = None;
+    }
+
+    fn judge(&mut self, cluster: &Cluster, node: NodeIx) {
+        let fails = |filter: &dyn Filter| filter.scope(cluster) == Scope::Node && filter.rejects(cluster, node);
+        let fits = cluster.nodes.live.contains(node) && !self.filters.iter().any(|(_, filter)| fails(&**filter));
+        let mut total = 0;
+        for (weight, score) in &self.scores {
+            if score.scope(cluster) == Scope::Node {
+                total += weight * score.score_node(cluster, node);
+            }
+        }
+        self.base.set(node, fits);
+        self.local.set(node, total);
+        if let Some(buckets) = &mut self.buckets {
+            buckets.place(node, fits.then_some(total));
+        }
+    }
+
+    /// Whether a node passes every filter now.
+    pub(crate) fn fits(&mut self, cluster: &mut Cluster, node: NodeIx) -> bool {
+        self.sync(cluster);
+        let fails = |filter: &dyn Filter| filter.scope(cluster) == Scope::Cluster && filter.rejects(cluster, node);
+        self.base.contains(node) && !self.filters.iter().any(|(_, filter)| fails(&**filter))
+    }
+
+    /// The best node for the next pod of the class, ties broken by `choose`.
+    pub(crate) fn select(
+        &mut self,
+        cluster: &mut Cluster,
+        scratch: &mut Scratch,
+        choose: &mut Choose<'_>,
+    ) -> Option<NodeIx> {
+        self.decisions += 1;
+        if self.decisions > 1 {
+            return self.choose(cluster, scratch, choose);
+        }
+        // Many classes have one pod only (a StatefulSet's pods differ in a label), so the first pod borrows its
+        // columns; what is kept between pods begins with the second.
+        std::mem::swap(&mut self.base, &mut scratch.base);
+        std::mem::swap(&mut self.local, &mut scratch.local);
+        let chosen = self.choose(cluster, scratch, choose);
+        std::mem::swap(&mut self.base, &mut scratch.base);
+        std::mem::swap(&mut self.local, &mut scratch.local);
+        self.seen = None;
+        chosen
+    }
+
+    fn choose(&mut self, cluster: &mut Cluster, scratch: &mut Scratch, choose: &mut Choose<'_>) -> Option<NodeIx> {
+        self.sync(cluster);
+        let cluster = &*cluster;
+        let filtered = self.filters.iter().any(|(_, filter)| filter.scope(cluster) == Scope::Cluster);
+        let scored = self.scores.iter().any(|(_, score)| score.scope(cluster) == Scope::Cluster);
+        if !filtered && !scored {
+            // The first pod of a class takes a look at the column; buckets pay from the second one on.
+            if self.decisions == 1 {
+                return best(self.local.values(), &self.base, &mut scratch.ties, choose);
+            }
+            let buckets = self.buckets.get_or_insert_with(|| Buckets::build(&self.base, &self.local));
+            return buckets.best(choose);
+        }
+        scratch.feasible.copy_from(&self.base);
+        if filtered {
+            scratch.failing.clear();
+            for (_, filter) in &self.filters {
+                if filter.scope(cluster) == Scope::Cluster {
+                    filter.reject(cluster, &mut scratch.failing);
+                }
+            }
+            scratch.feasible.subtract(&scratch.failing);
+        }
+        if !scored {
+            return best(self.local.values(), &scratch.feasible, &mut scratch.ties, choose);
+        }
+        scratch.totals.copy_from(&self.local);
+        for (weight, score) in &self.scores {
+            if score.scope(cluster) == Scope::Cluster {
+                score.score(cluster, &scratch.feasible, *weight, scratch.totals.values_mut());
+            }
+        }
+        best(scratch.totals.values(), &scratch.feasible, &mut scratch.ties, choose)
+    }
+
+    /// Why no node fits. Asked only after [`Class::select`] found none.
+    pub(crate) fn diagnose(&mut self, cluster: &Cluster) -> Arc<Diagnosis> {
+        let now = cluster.sequence();
+        if let Some((at, diagnosis)) = &self.diagnosis
+            && *at == now
+        {
+            return Arc::clone(diagnosis);
+        }
+        let diagnosis = Arc::new(diagnose(cluster, &self.filters));
+        self.diagnosis = Some((now, Arc::clone(&diagnosis)));
+        diagnosis
+    }
+
+    /// All nodes that fit with their total scores, for tests.
+    #[cfg(test)]
+    pub(crate) fn totals(&mut self, cluster: &mut Cluster) -> Vec<(NodeIx, i32)> {
+        self.sync(cluster);
+        let cluster = &*cluster;
+        let mut failing = BitSet::default();
+        for (_, filter) in self.filters.iter().filter(|(_, filter)| filter.scope(cluster) == Scope::Cluster) {
+            filter.reject(cluster, &mut failing);
+        }
+        let mut feasible = self.base.clone();
+        feasible.subtract(&failing);
+        let mut totals = self.local.clone();
+        for (weight, score) in self.scores.iter().filter(|(_, score)| score.scope(cluster) == Scope::Cluster) {
+            score.score(cluster, &feasible, *weight, totals.values_mut());
+        }
+        feasible.iter().map(|node| (node, totals.at(node))).collect()
+    }
+}
+
+fn diagnose(cluster: &Cluster, filters: &[(usize, Box<dyn Filter>)]) -> Diagnosis {
+    let mut diagnosis = Diagnosis { nodes: cluster.nodes.count, ..Diagnosis::default() };
+    let mut left = cluster.nodes.live.clone();
+    for (at, filter) in filters {
+        match filter.limit(cluster) {
+            Limit::None => {}
+            Limit::Reject(reason) => {
+                diagnosis.rejected = Some(reason);
+                diagnosis.rejectors |= 1 << at;
+                return diagnosis;
+            }
+            Limit::Only(nodes) => {
+                let mut others = left.clone();
+                others.subtract(&nodes);
+                left.intersect_with(&nodes);
+                let name = PLUGINS.get(*at).map_or("", |plugin| plugin.name);
+                diagnosis.tally.add_all(Reason::NotNamedBy(name), &others, false);
+                diagnosis.rejectors |= 1 << at;
+            }
+        }
+    }
+    let mut failing = BitSet::default();
+    for (at, filter) in filters {
+        if filter.scope(cluster) == Scope::Skip {
+            continue;
+        }
+        failing.clear();
+        filter.reject(cluster, &mut failing);
+        failing.intersect_with(&left);
+        if !failing.is_empty() {
+            filter.explain(cluster, &failing, &mut diagnosis.tally);
+            diagnosis.rejectors |= 1 << at;
+            left.subtract(&failing);
+        }
+    }
+    diagnosis
+}
+
+/// The feasible node of the highest total.
+fn best(totals: &[i32], feasible: &BitSet, ties: &mut Vec<NodeIx>, choose: &mut Choose<'_>) -> Option<NodeIx> {
+    let mut highest = None;
+    for (word, chunk) in feasible.words().iter().zip(totals.chunks(64)) {
+        let top = match *word {
+            0 => None,
+            u64::MAX => chunk.iter().copied().max(),
+            word => chunk.iter().enumerate().filter(|(at, _)| word >> at & 1 == 1).map(|(_, total)| *total).max(),
+        };
+        highest = highest.max(top);
+    }
+    let highest = highest?;
+    ties.clear();
+    for ((word, chunk), base) in feasible.words().iter().zip(totals.chunks(64)).zip((0_u32..).step_by(64)) {
+        if *word == 0 {
+            continue;
+        }
+        let equal = chunk.iter().enumerate().fold(0_u64, |bits, (at, total)| bits | u64::from(*total == highest) << at);
+        let mut left = equal & word;
+        while left != 0 {
+            ties.push(NodeIx(base + left.trailing_zeros()));
+            left &= left - 1;
+        }
+    }
+    let pick = choose(u32::try_from(ties.len()).unwrap_or(u32::MAX));
+    ties.get(pick as usize).copied()
+}
+
+/// Feasible nodes by total score, so that the best ones are at hand and one node moves in constant time.
+struct Buckets {
+    rows: Vec<Vec<NodeIx>>,
+    /// Per node: row + 1, or 0 when it is in none.
+    row_of: Column<u32>,
+    position: Column<u32>,
+    highest: usize,
+}
+
+impl Buckets {
+    fn build(feasible: &BitSet, totals: &Column<i32>) -> Self {
+        let mut buckets = Self { rows: Vec::new(), row_of: Column::default(), position: Column::default(), highest: 0 };
+        for node in feasible.iter() {
+            buckets.place(node, Some(totals.at(node)));
+        }
+        buckets
+    }
+
+    fn place(&mut self, node: NodeIx, total: Option<i32>) {
+        let old = self.row_of.at(node) as usize;
+        let new = total.map_or(0, |total| usize::try_from(total).unwrap_or(0) + 1);
+        if old == new {
+            return;
+        }
+        if old > 0
+            && let Some(row) = self.rows.get_mut(old - 1)
+        {
+            let at = self.position.at(node) as usize;
+            if at < row.len() {
+                row.swap_remove(at);
+            }
+            if let Some(moved) = row.get(at).copied() {
+                self.position.set(moved, at as u32);
+            }
+        }
+        self.row_of.set(node, new as u32);
+        if new > 0 {
+            if self.rows.len() < new {
+                self.rows.resize_with(new, Vec::new);
+            }
+            if let Some(row) = self.rows.get_mut(new - 1) {
+                self.position.set(node, row.len() as u32);
+                row.push(node);
+            }
+            self.highest = self.highest.max(new - 1);
+        }
+    }
+
+    fn best(&mut self, choose: &mut Choose<'_>) -> Option<NodeIx> {
+        while self.highest > 0 && self.rows.get(self.highest).is_none_or(Vec::is_empty) {
+            self.highest -= 1;
+        }
+        let row = self.rows.get(self.highest)?;
+        if row.is_empty() {
+            return None;
+        }
+        let pick = choose(u32::try_from(row.len()).unwrap_or(u32::MAX));
+        row.get(pick as usize).copied()
+    }
+}

@@ -1,0 +1,409 @@
+//! The cluster as the scheduler sees it: nodes in columns, pods on nodes (bound and assumed), counts per
+//! topology domain. Every event changes it in place; nothing is recomputed from lists of objects.
+//!
+//! Invariant, tested by random histories: after any sequence of events the state equals the one built from
+//! scratch out of the objects that are left.
+
+mod compile;
+mod counts;
+mod nodes;
+mod owners;
+mod topology;
+
+#[cfg(test)]
+pub(crate) mod dump;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::bits::BitSet;
+use crate::column::{Column, NodeIx};
+use crate::intern::{Interner, Sym};
+use crate::labels::Labels;
+use crate::map::Map;
+use crate::model::{NodeInfo, PodInfo, PodSpec, Uid};
+use crate::slab::Slab;
+
+pub(crate) use compile::{Compiled, SpreadRule};
+pub(crate) use counts::{Counter, Counts, HolderKind, SetId};
+pub(crate) use nodes::{Nodes, spec_matches};
+pub(crate) use topology::{NOWHERE, TopoId, Topologies};
+
+/// Number of an interned pod spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SpecId(u32);
+
+/// A distinct pod spec, alive while placed pods or classes refer to it.
+pub(crate) struct SpecRow {
+    /// The spec.
+    pub(crate) spec: Arc<PodSpec>,
+    /// Its label set.
+    pub(crate) set: SetId,
+    holders: Vec<(counts::HolderId, i64)>,
+    compiled: Option<Compiled>,
+    refs: u32,
+    pins: u32,
+}
+
+/// A pod that has a node, as far as we know.
+pub(crate) struct Placed {
+    /// The pod.
+    pub(crate) info: Arc<PodInfo>,
+    /// Its interned spec.
+    pub(crate) spec: SpecId,
+    /// The node's name.
+    pub(crate) node: Sym,
+    slot: Option<NodeIx>,
+    /// Decided here, not yet seen from the API.
+    pub(crate) assumed: bool,
+    position: usize,
+    set_position: usize,
+}
+
+/// What [`Cluster::set_pod`] found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PodChange {
+    /// A pod that was not on any node here.
+    Added,
+    /// The API confirms what was assumed.
+    Confirmed,
+    /// A known pod changed.
+    Updated(Arc<PodInfo>),
+    /// Nothing of interest changed.
+    Unchanged,
+}
+
+/// The state of one scheduler.
+#[derive(Default)]
+pub(crate) struct Cluster {
+    /// The vocabulary.
+    pub(crate) names: Interner,
+    /// Node columns.
+    pub(crate) nodes: Nodes,
+    /// Domains.
+    pub(crate) topologies: Topologies,
+    /// Counts per domain.
+    pub(crate) counts: Counts,
+    specs: Slab<SpecRow>,
+    spec_ids: Map<Arc<PodSpec>, SpecId>,
+    pods: Slab<Placed>,
+    by_uid: Map<Uid, u32>,
+    on_node: Vec<Vec<u32>>,
+    orphans: BTreeMap<Sym, Vec<u32>>,
+    lowest: Column<i32>,
+    /// Names of pods' services and owners, for default spreading.
+    pub(crate) owners: owners::Owners,
+    compilations: u64,
+    log: Vec<NodeIx>,
+    log_start: u64,
+}
+
+impl Cluster {
+    /// An empty cluster with a vocabulary that others share.
+    pub(crate) fn with_names(names: Interner) -> Self {
+        Self { names, ..Self::default() }
+    }
+
+    // ---- nodes -------------------------------------------------------------------------------------------
+
+    /// Adds or changes a node. Returns what was there before.
+    pub(crate) fn set_node(&mut self, info: NodeInfo) -> Option<Arc<NodeInfo>> {
+        let node = self.nodes.slot_for(info.name);
+        let old = self.nodes.info(node).cloned();
+        if old.as_deref() == Some(&info) {
+            return old;
+        }
+        let moved = old.as_ref().is_none_or(|old| old.labels != info.labels || old.taints != info.taints);
+        if moved {
+            self.recount_node(node, -1);
+        }
+        let info = Arc::new(info);
+        self.nodes.replace(node, Some(Arc::clone(&info)));
+        if moved {
+            self.topologies.place(node, Some(&info.labels));
+            self.restrict_node(node, Some(&info));
+            self.recount_node(node, 1);
+        }
+        if old.is_none() {
+            for pod in self.orphans.remove(&info.name).unwrap_or_default() {
+                self.attach(pod, node);
+            }
+        }
+        self.touch(node);
+        old
+    }
+
+    /// Removes a node; its pods stay known and come back with it.
+    pub(crate) fn remove_node(&mut self, name: Sym) -> Option<Arc<NodeInfo>> {
+        let node = self.nodes.find(name)?;
+        let old = self.nodes.info(node).cloned();
+        let pods = self.on_node.get(node.at()).cloned().unwrap_or_default();
+        for pod in &pods {
+            self.detach(*pod);
+        }
+        if !pods.is_empty() {
+            self.orphans.insert(name, pods);
+        }
+        self.recount_node(node, -1);
+        self.nodes.replace(node, None);
+        self.topologies.place(node, None);
+        self.restrict_node(node, None);
+        self.touch(node);
+        old
+    }
+
+    /// Takes a node's pods and its eligibility out of all counts (`sign` -1), or puts them in.
+    fn recount_node(&mut self, node: NodeIx, sign: i32) {
+        if !self.nodes.live.contains(node) {
+            return;
+        }
+        for pod in self.on_node.get(node.at()).cloned().unwrap_or_default() {
+            self.count(pod, node, sign);
+        }
+        let Counts { counters, eligibles, .. } = &mut self.counts;
+        for (_, counter) in counters.iter_mut() {
+            let listed = counter
+                .key
+                .eligible
+                .and_then(|id| eligibles.get(id))
+                .is_some_and(|eligible| eligible.nodes.contains(node));
+            if listed {
+                counter.add_node(self.topologies.domain(counter.key.topology, node), sign);
+            }
+        }
+    }
+
+    fn restrict_node(&mut self, node: NodeIx, info: Option<&NodeInfo>) {
+        for (_, eligible) in self.counts.eligibles.iter_mut() {
+            let belongs = info.is_some_and(|info| counts::is_eligible(&eligible.key, info, &self.names));
+            eligible.nodes.set(node, belongs);
+        }
+    }
+
+    // ---- pods --------------------------------------------------------------------------------------------
+
+    /// The pod with this uid, if it has a node.
+    pub(crate) fn placed(&self, uid: &str) -> Option<&Placed> {
+        self.by_uid.get(uid).and_then(|id| self.pods.get(*id))
+    }
+
+    /// The pods on a node.
+    pub(crate) fn pods_on(&self, node: NodeIx) -> impl Iterator<Item = &Placed> {
+        self.on_node.get(node.at()).into_iter().flatten().filter_map(|id| self.pods.get(*id))
+    }
+
+    /// All pods that have a node.
+    pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Placed> {
+        self.pods.iter().map(|(_, pod)| pod)
+    }
+
+    /// The lowest priority among a node's pods; `i32::MAX` on an empty node.
+    pub(crate) fn lowest_priority(&self, node: NodeIx) -> i32 {
+        if self.nodes.pod_count.at(node) == 0 { i32::MAX } else { self.lowest.at(node) }
+    }
+
+    /// Takes in a pod that the API says has a node.
+    pub(crate) fn set_pod(&mut self, info: Arc<PodInfo>) -> PodChange {
+        let Some(node) = info.node else { return PodChange::Unchanged };
+        let Some(id) = self.by_uid.get(&info.uid).copied() else {
+            self.insert_pod(info, node, false);
+            return PodChange::Added;
+        };
+        let Some(pod) = self.pods.get_mut(id) else { return PodChange::Unchanged };
+        let old = Arc::clone(&pod.info);
+        let same = pod.node == node
+            && old.spec == info.spec
+            && old.terminating == info.terminating
+            && old.priority == info.priority;
+        if same {
+            let was_assumed = std::mem::take(&mut pod.assumed);
+            pod.info = info;
+            return if was_assumed { PodChange::Confirmed } else { PodChange::Unchanged };
+        }
+        let was_assumed = pod.assumed && pod.node == node;
+        self.drop_pod(id);
+        self.insert_pod(info, node, false);
+        if was_assumed { PodChange::Confirmed } else { PodChange::Updated(old) }
+    }
+
+    /// Forgets a pod that is gone (or has ended). Returns it if it had a node here.
+    pub(crate) fn remove_pod(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
+        let id = self.by_uid.get(uid).copied()?;
+        self.drop_pod(id).map(|pod| pod.info)
+    }
+
+    /// Takes a decided placement for granted until the API confirms it. `false` if the pod has a node already.
+    pub(crate) fn assume(&mut self, info: &Arc<PodInfo>, node: NodeIx) -> bool {
+        if self.by_uid.contains_key(&info.uid) || !self.nodes.live.contains(node) {
+            return false;
+        }
+        let name = self.nodes.name(node);
+        self.insert_pod(Arc::clone(info), name, true);
+        true
+    }
+
+    /// Takes an assumption back. `None` if there is none, or if the API has confirmed it meanwhile.
+    pub(crate) fn forget(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
+        let id = self.by_uid.get(uid).copied()?;
+        if !self.pods.get(id)?.assumed {
+            return None;
+        }
+        self.drop_pod(id).map(|pod| pod.info)
+    }
+
+    fn insert_pod(&mut self, info: Arc<PodInfo>, node: Sym, assumed: bool) {
+        let spec = self.hold_spec(&info.spec);
+        let set = self.spec(spec).map_or(0, |row| row.set);
+        let uid = Arc::clone(&info.uid);
+        let id = self.pods.insert(Placed { info, spec, node, slot: None, assumed, position: 0, set_position: 0 });
+        if let Some(pods) = self.counts.set_pods(set) {
+            pods.push(id);
+            let at = pods.len() - 1;
+            if let Some(pod) = self.pods.get_mut(id) {
+                pod.set_position = at;
+            }
+        }
+        self.by_uid.insert(uid, id);
+        match self.nodes.find(node) {
+            Some(slot) => self.attach(id, slot),
+            None => self.orphans.entry(node).or_default().push(id),
+        }
+    }
+
+    fn drop_pod(&mut self, id: u32) -> Option<Placed> {
+        if let Some(pod) = self.pods.get(id)
+            && pod.slot.is_none()
+            && let Some(orphans) = self.orphans.get_mut(&pod.node)
+        {
+            orphans.retain(|orphan| *orphan != id);
+            if orphans.is_empty() {
+                self.orphans.remove(&pod.node);
+            }
+        }
+        self.detach(id);
+        let pod = self.pods.remove(id)?;
+        self.by_uid.remove(&pod.info.uid);
+        let set = self.spec(pod.spec).map_or(0, |row| row.set);
+        if let Some(pods) = self.counts.set_pods(set) {
+            if pod.set_position < pods.len() {
+                pods.swap_remove(pod.set_position);
+            }
+            if let Some(moved) = pods.get(pod.set_position).and_then(|moved| self.pods.get_mut(*moved)) {
+                moved.set_position = pod.set_position;
+            }
+        }
+        self.release_spec(pod.spec);
+        Some(pod)
+    }
+
+    fn attach(&mut self, id: u32, node: NodeIx) {
+        if self.on_node.len() <= node.at() {
+            self.on_node.resize_with(node.at() + 1, Vec::new);
+        }
+        let Some(list) = self.on_node.get_mut(node.at()) else { return };
+        let Some(pod) = self.pods.get_mut(id) else { return };
+        pod.slot = Some(node);
+        pod.position = list.len();
+        list.push(id);
+        let priority = pod.info.priority;
+        let first = list.len() == 1;
+        self.lowest.update(node, |lowest| if first { priority } else { lowest.min(priority) });
+        self.nodes.charge(node, &pod.info.spec, 1);
+        self.count(id, node, 1);
+        self.touch(node);
+    }
+
+    fn detach(&mut self, id: u32) {
+        let Some(node) = self.pods.get(id).and_then(|pod| pod.slot) else { return };
+        self.count(id, node, -1);
+        let Some(pod) = self.pods.get_mut(id) else { return };
+        pod.slot = None;
+        self.nodes.charge(node, &pod.info.spec, -1);
+        let (position, priority) = (pod.position, pod.info.priority);
+        if let Some(list) = self.on_node.get_mut(node.at()) {
+            if position < list.len() {
+                list.swap_remove(position);
+            }
+            if let Some(moved) = list.get(position).and_then(|moved| self.pods.get_mut(*moved)) {
+                moved.position = position;
+            }
+            if priority == self.lowest.at(node) {
+                let lowest = list.iter().filter_map(|id| self.pods.get(*id)).map(|pod| pod.info.priority).min();
+                self.lowest.set(node, lowest.unwrap_or(i32::MAX));
+            }
+        }
+        self.touch(node);
+    }
+
+    /// Puts one pod into the counts of its node's domains, or takes it out.
+    fn count(&mut self, id: u32, node: NodeIx, sign: i32) {
+        let Some(pod) = self.pods.get(id) else { return };
+        let Some(row) = self.specs.get(pod.spec.0) else { return };
+        let topologies = &self.topologies;
+        let domain = |topology| topologies.domain(topology, node);
+        for (holder, weight) in &row.holders {
+            if let Some(holder) = self.counts.holders.get_mut(*holder) {
+                holder.add(domain(holder.key.1), weight * i64::from(sign));
+            }
+        }
+        self.counts.count_pod(row.set, pod.info.terminating, node, sign, domain);
+    }
+
+    // ---- namespaces --------------------------------------------------------------------------------------
+
+    /// Sets (or with `None` forgets) a namespace's labels, which terms may select by.
+    pub(crate) fn set_namespace(&mut self, name: Sym, labels: Option<Labels>) {
+        for (set, matcher, matches) in self.counts.set_namespace(name, labels, &self.names) {
+            let sign = if matches { 1 } else { -1 };
+            let (counters, pods) = self.counts.affected(set, matcher);
+            for id in pods {
+                for counter in &counters {
+                    self.count_one(*counter, id, sign);
+                }
+            }
+            self.counts.rematch(set, matcher, matches);
+        }
+    }
+
+    /// Counts one placed pod in one counter, or takes it out.
+    fn count_one(&mut self, counter: counts::CounterId, pod: u32, sign: i32) {
+        let Some(pod) = self.pods.get(pod) else { return };
+        let Some(node) = pod.slot else { return };
+        let Some(counter) = self.counts.counters.get_mut(counter) else { return };
+        let eligible = counter
+            .key
+            .eligible
+            .and_then(|id| self.counts.eligibles.get(id))
+            .is_none_or(|eligible| eligible.nodes.contains(node));
+        if eligible && !(counter.key.skip_terminating && pod.info.terminating) {
+            counter.add(self.topologies.domain(counter.key.topology, node), sign);
+        }
+    }
+
+    // ---- the log of changed nodes ------------------------------------------------------------------------
+
+    /// Position after the last change: what a class has seen up to.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.log_start + self.log.len() as u64
+    }
+
+    /// The nodes that changed since a position; `None` when that is too long ago.
+    pub(crate) fn changes_since(&self, sequence: u64) -> Option<&[NodeIx]> {
+        let skip = usize::try_from(sequence.checked_sub(self.log_start)?).ok()?;
+        self.log.get(skip..)
+    }
+
+    fn touch(&mut self, node: NodeIx) {
+        let limit = 2 * self.nodes.slots() + 1024;
+        if self.log.len() >= 2 * limit {
+            self.log.drain(..limit);
+            self.log_start += limit as u64;
+        }
+        self.log.push(node);
+    }
+
+    /// The nodes a selector, in the wide sense, lets a pod onto.
+    pub(crate) fn matching_nodes(&self, spec: &PodSpec, out: &mut BitSet) {
+        self.nodes.matching_spec(spec, &self.names, out);
+    }
+}

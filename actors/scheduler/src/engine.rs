@@ -1,0 +1,270 @@
+//! One process's scheduler without its shell: the cluster, the queue, a shard and the arbiter.
+//!
+//! Events go in by the `on_*` functions, decisions come out of [`Engine::next`]. Pure in the sense that
+//! matters: no clock, no randomness, no I/O of its own.
+
+use std::sync::Arc;
+
+use crate::arbiter::{Arbiter, Refusal};
+use crate::class::Choose;
+use crate::cluster::{Cluster, PodChange};
+use crate::column::NodeIx;
+use crate::event::Event;
+use crate::framework::{Call, Reason};
+use crate::intern::{Interner, Sym};
+use crate::message;
+use crate::model::{NodeInfo, PodInfo, Uid};
+use crate::queue::{Popped, Queue, Stamp};
+use crate::shard::{Shard, Verdict};
+use crate::table::PLUGINS;
+
+/// How often one pod may be refused and tried again within one decision.
+const REFUSALS: usize = 8;
+
+/// What is to be done about one pod.
+#[derive(Clone, Debug)]
+pub(crate) enum Decision {
+    /// Bind it; it counts as placed already. The outcome is told by [`Engine::bound`] or [`Engine::unbound`].
+    Bind {
+        /// The pod.
+        popped: Popped,
+        /// The node's name.
+        node: Arc<str>,
+        /// Writes to perform in order; the last one is the binding.
+        calls: Vec<Call>,
+    },
+    /// Say why it fits nowhere; it waits in the queue already.
+    Unschedulable {
+        /// The pod.
+        popped: Popped,
+        /// The text for the event and the condition.
+        message: String,
+    },
+    /// It was refused again and again, or no plugin binds it; it is tried again after its back-off.
+    Postponed {
+        /// The pod.
+        popped: Popped,
+        /// What stood in the way.
+        message: String,
+    },
+    /// It is being deleted; it left the queue.
+    Skipped {
+        /// The pod.
+        popped: Popped,
+    },
+}
+
+/// The scheduler's state.
+#[derive(Default)]
+pub(crate) struct Engine {
+    /// What is known of the cluster.
+    pub(crate) cluster: Cluster,
+    /// Who waits.
+    pub(crate) queue: Queue,
+    shard: Shard,
+    arbiter: Arbiter,
+    /// The last refusal, for the debugging page.
+    pub(crate) last_refusal: Option<Refusal>,
+}
+
+impl Engine {
+    /// An engine that speaks the process's vocabulary, as projections do.
+    pub(crate) fn for_process() -> Self {
+        Self { cluster: Cluster::with_names(Interner::process()), ..Self::default() }
+    }
+
+    /// Every pod that is known, placed or waiting.
+    pub(crate) fn known_pods(&self) -> Vec<Uid> {
+        let placed = self.cluster.all_pods().map(|pod| &pod.info.uid);
+        placed.chain(self.queue.uids()).cloned().collect()
+    }
+
+    /// How many proposals the arbiter accepted and refused.
+    pub(crate) fn verdicts(&self) -> (u64, u64) {
+        (self.arbiter.accepted, self.arbiter.refused)
+    }
+
+    /// Moves waiting pods whose time has come.
+    pub(crate) fn flush(&mut self, now: Stamp) {
+        self.queue.flush(&self.cluster, now);
+    }
+
+    // ---- events ------------------------------------------------------------------------------------------
+
+    /// A node is new or changed.
+    pub(crate) fn on_node(&mut self, info: NodeInfo, now: Stamp) {
+        let name = info.name;
+        let old = self.cluster.set_node(info);
+        let Some(new) = self.cluster.nodes.find(name).and_then(|node| self.cluster.nodes.info(node)).cloned() else {
+            return;
+        };
+        match old {
+            None => self.queue.on_event(&self.cluster, &Event::NodeAdded(&new), now),
+            Some(old) if old != new => {
+                self.queue.on_event(&self.cluster, &Event::NodeChanged { old: &old, new: &new }, now);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A node is gone.
+    pub(crate) fn on_node_gone(&mut self, name: Sym, now: Stamp) {
+        if let Some(old) = self.cluster.remove_node(name) {
+            self.queue.on_event(&self.cluster, &Event::NodeGone(&old), now);
+        }
+    }
+
+    /// A pod is new or changed. `ours` says whether a pod without a node is ours to schedule.
+    pub(crate) fn on_pod(&mut self, pod: Arc<PodInfo>, ours: bool, now: Stamp) {
+        if pod.node.is_some() {
+            self.queue.remove(&pod.uid);
+            match self.cluster.set_pod(Arc::clone(&pod)) {
+                PodChange::Added | PodChange::Confirmed => {
+                    self.queue.on_event(&self.cluster, &Event::PodAssigned(&pod), now);
+                }
+                PodChange::Updated(old) => {
+                    self.queue.on_event(&self.cluster, &Event::PodChanged { old: &old, new: &pod }, now);
+                }
+                PodChange::Unchanged => {}
+            }
+            return;
+        }
+        let assumed = self.cluster.placed(&pod.uid).is_some_and(|placed| placed.assumed);
+        if assumed {
+            // Our own binding is under way. A deletion takes the place back at once.
+            if pod.terminating {
+                self.release(&pod.uid, now);
+            }
+        } else if ours {
+            self.queue.update(&self.cluster, pod, now);
+        }
+    }
+
+    /// A pod is gone, or has ended and uses nothing any more.
+    pub(crate) fn on_pod_gone(&mut self, uid: &str, now: Stamp) {
+        self.queue.remove(uid);
+        if let Some(old) = self.cluster.remove_pod(uid) {
+            self.queue.on_event(&self.cluster, &Event::PodGone(&old), now);
+        }
+    }
+
+    fn release(&mut self, uid: &str, now: Stamp) {
+        if let Some(old) = self.cluster.forget(uid) {
+            self.queue.on_event(&self.cluster, &Event::PodGone(&old), now);
+        }
+    }
+
+    // ---- outcomes of bindings ----------------------------------------------------------------------------
+
+    /// The binding was written. The pod leaves the queue; the API will confirm it.
+    pub(crate) fn bound(&mut self, uid: &str) {
+        if let Some(pod) = self.queue.remove(uid) {
+            for plugin in PLUGINS {
+                if let Some(post_bind) = plugin.post_bind {
+                    post_bind(&mut self.cluster, &pod);
+                }
+            }
+        }
+    }
+
+    /// The binding failed: the place is given back and the pod tried again after its back-off.
+    pub(crate) fn unbound(&mut self, uid: &str, node: &str, now: Stamp) {
+        let slot = self.slot(node);
+        if let (Some(pod), Some(slot)) = (self.queue.get(uid).cloned(), slot) {
+            self.unreserve(&pod, slot);
+        }
+        self.release(uid, now);
+        self.queue.failed(uid, now);
+    }
+
+    fn slot(&mut self, node: &str) -> Option<NodeIx> {
+        let name = self.cluster.names.intern(node);
+        self.cluster.nodes.find(name)
+    }
+
+    // ---- decisions ---------------------------------------------------------------------------------------
+
+    /// Decides about the next waiting pod, if there is one.
+    pub(crate) fn next(&mut self, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
+        let popped = self.queue.pop(now)?;
+        let uid = Arc::clone(&popped.pod.uid);
+        if popped.pod.terminating || self.cluster.placed(&uid).is_some() {
+            self.queue.remove(&uid);
+            return Some(Decision::Skipped { popped });
+        }
+        let mut refusal = None;
+        for _ in 0..REFUSALS {
+            match self.shard.propose(&mut self.cluster, &popped.pod, choose) {
+                Verdict::NoNodes => {
+                    self.queue.failed(&uid, now);
+                    return Some(Decision::Unschedulable { popped, message: message::NO_NODES.to_owned() });
+                }
+                Verdict::Unschedulable(diagnosis) => {
+                    let (message, _) = message::unschedulable(&self.cluster, &popped.pod, &diagnosis);
+                    self.queue.rejected(&uid, diagnosis.rejectors, now);
+                    return Some(Decision::Unschedulable { popped, message });
+                }
+                Verdict::Place(proposal) => match self.arbiter.decide(&mut self.cluster, &proposal) {
+                    Ok(()) => return Some(self.settle(popped, proposal.node, now)),
+                    Err(refused) => refusal = Some(refused),
+                },
+            }
+        }
+        let message = refusal.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.last_refusal = refusal;
+        self.queue.failed(&uid, now);
+        Some(Decision::Postponed { popped, message })
+    }
+
+    /// Reserve, Permit, PreBind and Bind of an accepted pod.
+    fn settle(&mut self, popped: Popped, node: NodeIx, now: Stamp) -> Decision {
+        let pod = Arc::clone(&popped.pod);
+        let calls = match self.reserve(&pod, node) {
+            Ok(()) => calls(&pod),
+            Err((at, reason)) => {
+                self.unreserve(&pod, node);
+                self.release(&pod.uid, now);
+                self.queue.rejected(&pod.uid, 1 << at, now);
+                let message = message::unavailable(1, &format!("1 {}", reason.text(&self.cluster.names)));
+                return Decision::Unschedulable { popped, message };
+            }
+        };
+        if calls.is_empty() {
+            self.release(&pod.uid, now);
+            self.queue.failed(&pod.uid, now);
+            return Decision::Postponed { popped, message: "no plugin binds the pod".to_owned() };
+        }
+        let name = self.cluster.names.text(self.cluster.nodes.name(node));
+        Decision::Bind { popped, node: name, calls }
+    }
+
+    fn reserve(&mut self, pod: &PodInfo, node: NodeIx) -> Result<(), (usize, Reason)> {
+        for (at, plugin) in PLUGINS.iter().enumerate() {
+            if let Some(reserve) = plugin.reserve {
+                reserve(&mut self.cluster, pod, node).map_err(|reason| (at, reason))?;
+            }
+        }
+        for (at, plugin) in PLUGINS.iter().enumerate() {
+            if let Some(permit) = plugin.permit {
+                permit(&self.cluster, pod, node).map_err(|reason| (at, reason))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unreserve(&mut self, pod: &PodInfo, node: NodeIx) {
+        for plugin in PLUGINS.iter().rev() {
+            if let Some(unreserve) = plugin.unreserve {
+                unreserve(&mut self.cluster, pod, node);
+            }
+        }
+    }
+}
+
+/// PreBind's writes, then the binding of the first plugin that binds.
+fn calls(pod: &PodInfo) -> Vec<Call> {
+    let Some(bind) = PLUGINS.iter().find_map(|plugin| plugin.bind.and_then(|bind| bind(pod))) else {
+        return Vec::new();
+    };
+    PLUGINS.iter().filter_map(|plugin| plugin.pre_bind).flat_map(|pre_bind| pre_bind(pod)).chain([bind]).collect()
+}

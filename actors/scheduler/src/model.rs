@@ -1,0 +1,280 @@
+//! What the scheduler knows about a pod and a node: compact projections of the API objects.
+//!
+//! [`PodSpec`] holds exactly what placement depends on, so that pods with equal specs form a class; what
+//! differs between the pods of one class (name, uid, priority, age) stands in [`PodInfo`].
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::intern::{Res, Sym};
+use crate::labels::{Labels, Requirement, Selector};
+
+/// A pod's uid as the API spells it: the key of every table of pods.
+pub(crate) type Uid = Arc<str>;
+
+/// Requested amounts, sorted by resource: milli-cores for cpu, else bytes or counts. Zero amounts are left out.
+pub(crate) type Requests = SmallVec<[(Res, i64); 4]>;
+
+/// What counts as requested by a container that says nothing, in milli-cores (upstream: `DefaultMilliCPURequest`).
+pub(crate) const UNSET_CPU: i64 = 100;
+/// What counts as requested by a container that says nothing, in bytes (upstream: `DefaultMemoryRequest`).
+pub(crate) const UNSET_MEMORY: i64 = 200 * 1024 * 1024;
+
+/// One pod, as far as the scheduler cares.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PodInfo {
+    /// `metadata.uid`.
+    pub(crate) uid: Uid,
+    /// `metadata.name`.
+    pub(crate) name: Arc<str>,
+    /// What placement depends on, shared by the pods of a class.
+    pub(crate) spec: Arc<PodSpec>,
+    /// `spec.priority`.
+    pub(crate) priority: i32,
+    /// Names of `spec.schedulingGates`.
+    pub(crate) gates: Box<[Arc<str>]>,
+    /// `spec.nodeName` once set.
+    pub(crate) node: Option<Sym>,
+    /// `status.nominatedNodeName`.
+    pub(crate) nominated: Option<Sym>,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub(crate) terminating: bool,
+    /// Whether `spec.preemptionPolicy` is `Never`.
+    pub(crate) never_preempts: bool,
+    /// `spec.schedulerName`.
+    pub(crate) scheduler: Sym,
+    /// `metadata.resourceVersion`, to tell a real update from a repeated one.
+    pub(crate) version: u64,
+    /// `metadata.generation`, written as the condition's `observedGeneration`.
+    pub(crate) generation: i64,
+}
+
+/// What placement depends on. Two pods with equal specs are interchangeable to every plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct PodSpec {
+    /// `metadata.namespace`.
+    pub(crate) namespace: Sym,
+    /// `metadata.labels`.
+    pub(crate) labels: Labels,
+    /// Sum over containers, maximum with init containers, plus overhead.
+    pub(crate) requests: Requests,
+    /// Milli-cores and bytes with the defaults for containers that request nothing.
+    pub(crate) nonzero: [i64; 2],
+    /// `spec.nodeName` of a pod that is asked to be placed on one node by name.
+    pub(crate) node_name: Option<Sym>,
+    /// `spec.nodeSelector`.
+    pub(crate) node_selector: Box<[Requirement]>,
+    /// `nodeAffinity.required…`; `None` when the field is absent, an empty list matches no node.
+    pub(crate) node_required: Option<Box<[NodeTerm]>>,
+    /// `nodeAffinity.preferred…`, terms of weight 0 and empty ones left out.
+    pub(crate) node_preferred: Box<[(i64, NodeTerm)]>,
+    /// `spec.tolerations`.
+    pub(crate) tolerations: Box<[Toleration]>,
+    /// Host ports of containers and sidecars.
+    pub(crate) ports: Box<[HostPort]>,
+    /// `podAffinity.required…`.
+    pub(crate) affinity: Box<[PodTerm]>,
+    /// `podAntiAffinity.required…`.
+    pub(crate) anti_affinity: Box<[PodTerm]>,
+    /// `podAffinity.preferred…`, and `podAntiAffinity.preferred…` with negative weights.
+    pub(crate) preferred: Box<[(i64, PodTerm)]>,
+    /// `spec.topologySpreadConstraints`.
+    pub(crate) spread: Box<[Spread]>,
+    /// Image names of all containers, init containers included, with their tags.
+    pub(crate) images: Box<[Sym]>,
+    /// The controlling ReplicaSet, StatefulSet or ReplicationController.
+    pub(crate) owner: Option<Owner>,
+}
+
+impl PodSpec {
+    /// The requested amount of one resource.
+    pub(crate) fn request(&self, resource: Res) -> i64 {
+        self.requests.iter().find(|entry| entry.0 == resource).map_or(0, |entry| entry.1)
+    }
+}
+
+/// A controlling owner whose selector counts as the pod's default spread selector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Owner {
+    /// Which kind of owner.
+    pub(crate) kind: OwnerKind,
+    /// Its name, in the pod's namespace.
+    pub(crate) name: Sym,
+}
+
+/// Kinds of owners that upstream derives a default spread selector from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum OwnerKind {
+    /// apps/v1 ReplicaSet.
+    ReplicaSet,
+    /// apps/v1 StatefulSet.
+    StatefulSet,
+    /// v1 ReplicationController.
+    ReplicationController,
+}
+
+/// One term of a node selector: all parts must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct NodeTerm {
+    /// `matchExpressions`.
+    pub(crate) labels: Box<[Requirement]>,
+    /// `matchFields` on `metadata.name`.
+    pub(crate) fields: Box<[NameField]>,
+    /// A term upstream cannot parse, or an empty one: matches no node.
+    pub(crate) never: bool,
+}
+
+/// A requirement on the node's name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct NameField {
+    /// `In` or `NotIn`.
+    pub(crate) wanted: bool,
+    /// The name.
+    pub(crate) name: Sym,
+}
+
+/// A taint's effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Effect {
+    /// Keeps new pods away.
+    NoSchedule,
+    /// Makes nodes less wanted.
+    PreferNoSchedule,
+    /// Keeps new pods away and evicts.
+    NoExecute,
+}
+
+/// A node's taint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Taint {
+    /// Key.
+    pub(crate) key: Sym,
+    /// Value, may be empty.
+    pub(crate) value: Sym,
+    /// Effect.
+    pub(crate) effect: Effect,
+}
+
+/// A pod's toleration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Toleration {
+    /// Empty with `exists`: every key.
+    pub(crate) key: Sym,
+    /// Compared unless `exists`.
+    pub(crate) value: Sym,
+    /// Operator `Exists`.
+    pub(crate) exists: bool,
+    /// `None`: every effect.
+    pub(crate) effect: Option<Effect>,
+}
+
+impl Toleration {
+    /// Whether the toleration covers the taint (upstream: `Toleration.ToleratesTaint`).
+    pub(crate) fn covers(&self, taint: Taint) -> bool {
+        self.effect.is_none_or(|effect| effect == taint.effect)
+            && (self.key == Sym::EMPTY || self.key == taint.key)
+            && (self.exists || self.value == taint.value)
+    }
+}
+
+/// Whether any toleration covers the taint.
+pub(crate) fn tolerated(tolerations: &[Toleration], taint: Taint) -> bool {
+    tolerations.iter().any(|toleration| toleration.covers(taint))
+}
+
+/// Transport protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+/// A port on the node's own addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct HostPort {
+    /// `hostIP`, [`Sym::ANY_ADDRESS`] when unset.
+    pub(crate) address: Sym,
+    /// Protocol.
+    pub(crate) protocol: Protocol,
+    /// Port, never 0.
+    pub(crate) port: u16,
+}
+
+impl HostPort {
+    /// Whether two ports cannot be bound on one node.
+    pub(crate) fn clashes(&self, other: &Self) -> bool {
+        self.protocol == other.protocol
+            && self.port == other.port
+            && (self.address == other.address || self.address == Sym::ANY_ADDRESS || other.address == Sym::ANY_ADDRESS)
+    }
+}
+
+/// One term of pod affinity or anti-affinity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PodTerm {
+    /// `topologyKey`.
+    pub(crate) topology: Sym,
+    /// Whose labels and namespaces match.
+    pub(crate) matcher: Matcher,
+}
+
+/// Which pods a term speaks of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Matcher {
+    /// Selector over pod labels.
+    pub(crate) selector: Selector,
+    /// Named namespaces, sorted; upstream's rule has put the own one in when nothing is said.
+    pub(crate) namespaces: Box<[Sym]>,
+    /// Selector over namespace labels; `Nothing` when absent.
+    pub(crate) namespace_selector: Selector,
+}
+
+/// One topology spread constraint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Spread {
+    /// `topologyKey`.
+    pub(crate) topology: Sym,
+    /// `maxSkew`.
+    pub(crate) max_skew: i32,
+    /// `DoNotSchedule`, else `ScheduleAnyway`.
+    pub(crate) hard: bool,
+    /// `labelSelector` merged with `matchLabelKeys`.
+    pub(crate) selector: Selector,
+    /// `minDomains`, 1 when unset.
+    pub(crate) min_domains: i32,
+    /// `nodeAffinityPolicy: Honor`, the default.
+    pub(crate) honor_affinity: bool,
+    /// `nodeTaintsPolicy: Honor`, not the default.
+    pub(crate) honor_taints: bool,
+}
+
+/// One node, as far as the scheduler cares.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct NodeInfo {
+    /// `metadata.name`.
+    pub(crate) name: Sym,
+    /// `metadata.labels`.
+    pub(crate) labels: Labels,
+    /// `spec.taints`.
+    pub(crate) taints: Box<[Taint]>,
+    /// `spec.unschedulable`.
+    pub(crate) unschedulable: bool,
+    /// `status.allocatable` without `pods`.
+    pub(crate) allocatable: Requests,
+    /// `status.allocatable.pods`.
+    pub(crate) pods: i64,
+    /// Image names with their size in bytes.
+    pub(crate) images: Box<[(Sym, i64)]>,
+}
+
+impl NodeInfo {
+    /// The allocatable amount of one resource.
+    pub(crate) fn allocatable(&self, resource: Res) -> i64 {
+        self.allocatable.iter().find(|entry| entry.0 == resource).map_or(0, |entry| entry.1)
+    }
+}

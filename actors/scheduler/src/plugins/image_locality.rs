@@ -1,0 +1,79 @@
+//! ImageLocality: nodes that have the pod's images score more, by size and by how widespread an image is.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::bits::BitSet;
+use crate::cluster::{Cluster, SpecId};
+use crate::column::NodeIx;
+use crate::framework::{MAX_SCORE, Plugin, Scope, Score};
+use crate::map::Map;
+use crate::model::PodSpec;
+
+/// The plugin.
+pub(crate) const ROW: Plugin = Plugin { name: "ImageLocality", weight: 1, score: Some(compile), ..Plugin::NONE };
+
+const MEBIBYTE: i64 = 1024 * 1024;
+/// Images below this sum count as nothing.
+const LEAST: i64 = 23 * MEBIBYTE;
+/// Per container, images above this count no further.
+const MOST: i64 = 1000 * MEBIBYTE;
+
+struct ImageLocality(Arc<PodSpec>);
+
+fn compile(cluster: &Cluster, spec: SpecId) -> Option<Box<dyn Score>> {
+    let spec = &cluster.spec(spec)?.spec;
+    (!spec.images.is_empty()).then(|| Box::new(ImageLocality(Arc::clone(spec))) as Box<dyn Score>)
+}
+
+/// An image's size, scaled down the fewer nodes have it, so that pods do not pile up on the first ones.
+fn scaled(size: i64, holders: i64, nodes: usize) -> i64 {
+    (size as f64 * (holders as f64 / nodes as f64)) as i64
+}
+
+fn priority(sum: i64, containers: usize) -> i32 {
+    let most = MOST * containers as i64;
+    let score = i64::from(MAX_SCORE) * (sum.clamp(LEAST, most.max(LEAST)) - LEAST) / (most - LEAST);
+    score as i32
+}
+
+impl Score for ImageLocality {
+    fn scope(&self, _: &Cluster) -> Scope {
+        Scope::Node
+    }
+
+    fn fingerprint(&self, cluster: &Cluster) -> u64 {
+        let mut hasher = std::hash::BuildHasher::build_hasher(&foldhash::fast::FixedState::default());
+        for image in &self.0.images {
+            if let Some(row) = cluster.nodes.image(*image) {
+                (image, row.count, row.size, cluster.nodes.count).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    fn score(&self, cluster: &Cluster, _: &BitSet, weight: i32, out: &mut [i32]) {
+        let mut sums: Map<NodeIx, i64> = Map::default();
+        for image in &self.0.images {
+            let Some(row) = cluster.nodes.image(*image) else { continue };
+            let value = scaled(row.size, row.count, cluster.nodes.count);
+            for node in row.nodes.iter() {
+                *sums.entry(node).or_default() += value;
+            }
+        }
+        for (node, sum) in sums {
+            if let Some(total) = out.get_mut(node.at()) {
+                *total += weight * priority(sum, self.0.images.len());
+            }
+        }
+    }
+
+    fn score_node(&self, cluster: &Cluster, node: NodeIx) -> i32 {
+        let rows = self.0.images.iter().filter_map(|image| cluster.nodes.image(*image));
+        let sum = rows
+            .filter(|row| row.nodes.contains(node))
+            .map(|row| scaled(row.size, row.count, cluster.nodes.count))
+            .sum();
+        priority(sum, self.0.images.len())
+    }
+}

@@ -1,0 +1,14 @@
+//! PrioritySort: pods of higher priority first, then those queued earlier.
+
+use std::cmp::Reverse;
+
+use crate::framework::{Plugin, SortKey};
+use crate::model::PodInfo;
+
+/// The plugin.
+pub(crate) const ROW: Plugin = Plugin { name: "PrioritySort", queue_sort: Some(key), ..Plugin::NONE };
+
+/// The place of a pod in the active queue.
+fn key(pod: &PodInfo, queued: u64) -> SortKey {
+    (Reverse(pod.priority), queued)
+}

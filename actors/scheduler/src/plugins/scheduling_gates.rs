@@ -1,0 +1,23 @@
+//! SchedulingGates: a pod with gates is not queued until the last one is gone.
+
+use crate::cluster::Cluster;
+use crate::event::{Event, kind};
+use crate::framework::Plugin;
+use crate::model::PodInfo;
+
+/// The plugin.
+pub(crate) const ROW: Plugin = Plugin {
+    name: "SchedulingGates",
+    pre_enqueue: Some(gated),
+    events: kind::ITSELF,
+    hint: Some(hint),
+    ..Plugin::NONE
+};
+
+fn gated(pod: &PodInfo) -> Option<String> {
+    (!pod.gates.is_empty()).then(|| format!("waiting for scheduling gates: [{}]", pod.gates.join(" ")))
+}
+
+fn hint(_: &Cluster, _: &PodInfo, event: &Event<'_>) -> bool {
+    matches!(event, Event::Itself { old, new } if !old.gates.is_empty() && new.gates.is_empty())
+}

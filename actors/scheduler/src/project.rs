@@ -1,0 +1,15 @@
+//! From API objects to the scheduler's own values, at the place where an object is decoded: the informer's cache
+//! keeps these and nothing else.
+
+mod node;
+mod owners;
+mod pod;
+mod requests;
+mod terms;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use node::{NamespaceView, NodeView};
+pub(crate) use owners::{ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView, StatefulSetView};
+pub(crate) use pod::{PodView, Told};

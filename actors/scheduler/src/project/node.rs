@@ -1,0 +1,65 @@
+//! A node, and a namespace's labels.
+
+use oarlock_informer::{Project, ResourceName};
+use oarlock_schema::Obj;
+use oarlock_schema::views::core_v1::{Namespace, Node};
+
+use crate::intern::Interner;
+use crate::labels::Labels;
+use crate::model::{NodeInfo, Taint};
+
+use super::{pod, requests, terms};
+
+/// What the scheduler reads of a node. Heartbeats and addresses are no part of it, so they wake nobody.
+#[derive(Debug, PartialEq)]
+pub(crate) struct NodeView(pub(crate) NodeInfo);
+
+impl Project for NodeView {
+    const RESOURCE: ResourceName = ResourceName::core("nodes");
+
+    fn project(obj: &Obj) -> Self {
+        let names = Interner::process();
+        let node: Node<'_> = obj.view().unwrap_or_else(|| Node::from_option(None));
+        let status = node.status();
+        let mut allocatable = requests::amounts(status.allocatable(), &names);
+        let pods = allocatable.remove(&names.resource("pods")).unwrap_or(0);
+        let taints = node.spec().taints().iter().filter_map(|taint| {
+            let effect = pod::effect(taint.effect())?;
+            Some(Taint { key: names.intern(taint.key()), value: names.intern(taint.value()), effect })
+        });
+        let images = status.images().iter().flat_map(|image| {
+            let size = image.size_bytes();
+            image.names().iter().map(move |name| (name, size))
+        });
+        Self(NodeInfo {
+            name: names.intern(node.metadata().name()),
+            labels: terms::labels(node.metadata().labels(), &names),
+            taints: taints.collect(),
+            unschedulable: node.spec().unschedulable(),
+            allocatable: requests::listed(&allocatable),
+            pods,
+            images: images.map(|(name, size)| (names.intern(name), size)).collect(),
+        })
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
+}
+
+/// A namespace's labels.
+#[derive(Debug, PartialEq)]
+pub(crate) struct NamespaceView(pub(crate) Labels);
+
+impl Project for NamespaceView {
+    const RESOURCE: ResourceName = ResourceName::core("namespaces");
+
+    fn project(obj: &Obj) -> Self {
+        let namespace: Namespace<'_> = obj.view().unwrap_or_else(|| Namespace::from_option(None));
+        Self(terms::labels(namespace.metadata().labels(), &Interner::process()))
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
+}

@@ -1,0 +1,216 @@
+//! A pod.
+
+use std::sync::Arc;
+
+use oarlock_informer::{Project, ResourceName};
+use oarlock_schema::Obj;
+use oarlock_schema::views::core_v1::{Container, Pod};
+use oarlock_schema::views::meta_v1::ObjectMeta;
+use parking_lot::Mutex;
+
+use crate::intern::{Interner, Sym};
+use crate::model::{Effect, HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toleration};
+
+use super::{requests, terms};
+
+/// What a pending pod's `PodScheduled` condition says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// `status`.
+    pub(crate) status: String,
+    /// `reason`.
+    pub(crate) reason: String,
+    /// `message`.
+    pub(crate) message: String,
+    /// `lastTransitionTime`.
+    pub(crate) since: String,
+    /// `observedGeneration`.
+    pub(crate) generation: i64,
+}
+
+/// What the scheduler reads of a pod.
+#[derive(Debug)]
+pub(crate) struct PodView {
+    /// The pod.
+    pub(crate) info: Arc<PodInfo>,
+    /// It has ended and uses nothing any more.
+    pub(crate) ended: bool,
+    /// What users were told, while it has no node.
+    pub(crate) told: Option<Box<Told>>,
+}
+
+impl Project for PodView {
+    const RESOURCE: ResourceName = ResourceName::core("pods");
+
+    fn project(obj: &Obj) -> Self {
+        let names = Interner::process();
+        let pod: Pod<'_> = obj.view().unwrap_or_else(|| Pod::from_option(None));
+        let ended = matches!(pod.status().phase(), "Succeeded" | "Failed");
+        let told = if pod.spec().node_name().is_empty() { told(pod) } else { None };
+        Self { info: Arc::new(info(pod, &names)), ended, told }
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        let (old, new) = (&*self.info, &*next.info);
+        let version = PodInfo { version: new.version, generation: new.generation, ..old.clone() };
+        version == *new && self.ended == next.ended && self.told == next.told
+    }
+}
+
+fn told(pod: Pod<'_>) -> Option<Box<Told>> {
+    let condition = pod.status().conditions().iter().find(|condition| condition.type_() == "PodScheduled")?;
+    Some(Box::new(Told {
+        status: condition.status().to_owned(),
+        reason: condition.reason().to_owned(),
+        message: condition.message().to_owned(),
+        since: condition.last_transition_time().to_owned(),
+        generation: condition.observed_generation(),
+    }))
+}
+
+fn info(pod: Pod<'_>, names: &Interner) -> PodInfo {
+    let (meta, spec) = (pod.metadata(), pod.spec());
+    let symbol = |text: &str| (!text.is_empty()).then(|| names.intern(text));
+    PodInfo {
+        uid: Arc::from(meta.uid()),
+        name: Arc::from(meta.name()),
+        spec: shared(pod_spec(pod, names)),
+        priority: i32::try_from(spec.priority().unwrap_or(0)).unwrap_or(0),
+        gates: spec.scheduling_gates().iter().map(|gate| Arc::from(gate.name())).collect(),
+        node: symbol(spec.node_name()),
+        nominated: symbol(pod.status().nominated_node_name()),
+        terminating: meta.deletion_timestamp().is_some(),
+        never_preempts: spec.preemption_policy() == Some("Never"),
+        scheduler: names.intern(spec.scheduler_name()),
+        version: meta.resource_version().parse().unwrap_or(0),
+        generation: meta.generation(),
+    }
+}
+
+fn pod_spec(pod: Pod<'_>, names: &Interner) -> PodSpec {
+    let (meta, spec) = (pod.metadata(), pod.spec());
+    let namespace = names.intern(meta.namespace());
+    let labels = terms::labels(meta.labels(), names);
+    let (requests, nonzero) = requests::of(pod, names);
+    let mut out = PodSpec {
+        namespace,
+        requests,
+        nonzero,
+        node_selector: terms::equalities(spec.node_selector(), names).into(),
+        tolerations: spec.tolerations().iter().map(|toleration| tolerations(toleration, names)).collect(),
+        ports: ports(pod, names),
+        spread: spec.topology_spread_constraints().iter().map(|rule| terms::spread(rule, &labels, names)).collect(),
+        images: images(pod, names),
+        owner: owner(meta, names),
+        ..PodSpec::default()
+    };
+    if let Some(affinity) = spec.affinity() {
+        if let Some(nodes) = affinity.node_affinity() {
+            out.node_required = nodes.required_during_scheduling_ignored_during_execution().map(|selector| {
+                selector.node_selector_terms().iter().map(|term| terms::node_term(term, names)).collect()
+            });
+            let preferred = nodes.preferred_during_scheduling_ignored_during_execution();
+            out.node_preferred = preferred
+                .iter()
+                .map(|term| (term.weight(), terms::node_term(term.preference(), names)))
+                .filter(|(weight, term)| *weight != 0 && !term.never)
+                .collect();
+        }
+        let term = |term| terms::pod_term(term, namespace, &labels, names);
+        let mut preferred = Vec::new();
+        if let Some(pods) = affinity.pod_affinity() {
+            out.affinity = pods.required_during_scheduling_ignored_during_execution().iter().map(term).collect();
+            let terms = pods.preferred_during_scheduling_ignored_during_execution();
+            preferred.extend(terms.iter().map(|weighted| (weighted.weight(), term(weighted.pod_affinity_term()))));
+        }
+        if let Some(pods) = affinity.pod_anti_affinity() {
+            out.anti_affinity = pods.required_during_scheduling_ignored_during_execution().iter().map(term).collect();
+            let terms = pods.preferred_during_scheduling_ignored_during_execution();
+            preferred.extend(terms.iter().map(|weighted| (-weighted.weight(), term(weighted.pod_affinity_term()))));
+        }
+        out.preferred = preferred.into();
+    }
+    out.labels = labels;
+    out
+}
+
+/// A taint's effect; `None` for the empty one.
+pub(super) fn effect(text: &str) -> Option<Effect> {
+    match text {
+        "NoSchedule" => Some(Effect::NoSchedule),
+        "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
+        "NoExecute" => Some(Effect::NoExecute),
+        _ => None,
+    }
+}
+
+fn tolerations(toleration: oarlock_schema::views::core_v1::Toleration<'_>, names: &Interner) -> Toleration {
+    Toleration {
+        key: names.intern(toleration.key()),
+        value: names.intern(toleration.value()),
+        exists: toleration.operator() == "Exists",
+        effect: effect(toleration.effect()),
+    }
+}
+
+fn ports(pod: Pod<'_>, names: &Interner) -> Box<[HostPort]> {
+    let lasting = pod.spec().init_containers().iter().filter(|container| requests::is_sidecar(*container));
+    let containers = lasting.chain(pod.spec().containers().iter());
+    let mut ports: Vec<HostPort> = containers
+        .flat_map(|container| container.ports().iter())
+        .filter_map(|port| {
+            let number = u16::try_from(port.host_port()).ok().filter(|number| *number > 0)?;
+            let address = if port.host_ip().is_empty() { Sym::ANY_ADDRESS } else { names.intern(port.host_ip()) };
+            let protocol = match port.protocol() {
+                "UDP" => Protocol::Udp,
+                "SCTP" => Protocol::Sctp,
+                _ => Protocol::Tcp,
+            };
+            Some(HostPort { address, protocol, port: number })
+        })
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports.into()
+}
+
+/// An image name with its tag (upstream: `normalizedImageName`).
+fn image(container: Container<'_>, names: &Interner) -> Sym {
+    let image = container.image();
+    let tagged = image.rfind(':').is_some_and(|colon| image.rfind('/').is_none_or(|slash| slash < colon));
+    if tagged { names.intern(image) } else { names.intern(&format!("{image}:latest")) }
+}
+
+fn images(pod: Pod<'_>, names: &Interner) -> Box<[Sym]> {
+    let containers = pod.spec().init_containers().iter().chain(pod.spec().containers().iter());
+    containers.map(|container| image(container, names)).collect()
+}
+
+fn owner(meta: ObjectMeta<'_>, names: &Interner) -> Option<Owner> {
+    let owner = meta.owner_references().iter().find(|owner| owner.controller() == Some(true))?;
+    let kind = match (owner.api_version(), owner.kind()) {
+        ("apps/v1", "ReplicaSet") => OwnerKind::ReplicaSet,
+        ("apps/v1", "StatefulSet") => OwnerKind::StatefulSet,
+        ("v1", "ReplicationController") => OwnerKind::ReplicationController,
+        _ => return None,
+    };
+    Some(Owner { kind, name: names.intern(owner.name()) })
+}
+
+const RECENT: usize = 1024;
+static RECENT_SPECS: Mutex<Vec<Option<Arc<PodSpec>>>> = Mutex::new(Vec::new());
+
+/// The same spec as a pod projected recently, if there was one: the pods of a burst share theirs.
+fn shared(spec: PodSpec) -> Arc<PodSpec> {
+    use std::hash::BuildHasher;
+    let at = foldhash::fast::FixedState::default().hash_one(&spec) as usize % RECENT;
+    let mut recent = RECENT_SPECS.lock();
+    if recent.is_empty() {
+        recent.resize(RECENT, None);
+    }
+    let Some(slot) = recent.get_mut(at) else { return Arc::new(spec) };
+    match slot {
+        Some(known) if **known == spec => Arc::clone(known),
+        slot => Arc::clone(slot.insert(Arc::new(spec))),
+    }
+}

@@ -1,0 +1,123 @@
+//! Selectors, affinity terms and spread constraints as the scheduler reads them.
+
+use oarlock_schema::views::core_v1::{
+    NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, TopologySpreadConstraint,
+};
+use oarlock_schema::views::meta_v1::LabelSelector;
+use oarlock_schema::views::{List, Map};
+
+use crate::intern::{Interner, Sym};
+use crate::labels::{Labels, Op, Requirement, Selector};
+use crate::model::{Matcher, NameField, NodeTerm, PodTerm, Spread};
+
+/// Labels of a map.
+pub(super) fn labels<'a>(map: Map<'a, &'a str>, names: &Interner) -> Labels {
+    Labels::new(map.iter().map(|(key, value)| (names.intern(key), names.intern(value))).collect())
+}
+
+/// A map of labels as requirements of equality.
+pub(super) fn equalities<'a>(map: Map<'a, &'a str>, names: &Interner) -> Vec<Requirement> {
+    map.iter().map(|(key, value)| Requirement::equals(names.intern(key), names.intern(value))).collect()
+}
+
+fn values<'a>(list: List<'a, &'a str>, names: &Interner) -> Box<[Sym]> {
+    let mut values: Vec<Sym> = list.iter().map(|value| names.intern(value)).collect();
+    values.sort_unstable();
+    values.dedup();
+    values.into()
+}
+
+/// A label selector; an absent one matches nothing, one that upstream cannot parse neither.
+pub(super) fn selector(selector: Option<LabelSelector<'_>>, names: &Interner) -> Selector {
+    let Some(selector) = selector else { return Selector::Nothing };
+    let mut requirements = equalities(selector.match_labels(), names);
+    for expression in selector.match_expressions().iter() {
+        let op = match expression.operator() {
+            "In" => Op::In(values(expression.values(), names)),
+            "NotIn" => Op::NotIn(values(expression.values(), names)),
+            "Exists" => Op::Exists,
+            "DoesNotExist" => Op::DoesNotExist,
+            _ => return Selector::Nothing,
+        };
+        requirements.push(Requirement { key: names.intern(expression.key()), op });
+    }
+    Selector::All(requirements.into())
+}
+
+/// Adds what `matchLabelKeys` mean for a pod with these labels (KEP-3243, KEP-3633).
+fn merged<'a>(selector: Selector, keys: List<'a, &'a str>, own: &Labels, wanted: bool, names: &Interner) -> Selector {
+    let Selector::All(requirements) = selector else { return selector };
+    let mut requirements = requirements.into_vec();
+    for key in keys.iter().map(|key| names.intern(key)) {
+        let Some(value) = own.get(key) else { continue };
+        let op = if wanted { Op::In(Box::new([value])) } else { Op::NotIn(Box::new([value])) };
+        let requirement = Requirement { key, op };
+        // The API server merges them into the selector too.
+        if !requirements.contains(&requirement) {
+            requirements.push(requirement);
+        }
+    }
+    Selector::All(requirements.into())
+}
+
+/// One term of pod affinity.
+pub(super) fn pod_term(term: PodAffinityTerm<'_>, namespace: Sym, own: &Labels, names: &Interner) -> PodTerm {
+    let chosen = selector(term.label_selector(), names);
+    let chosen = merged(chosen, term.match_label_keys(), own, true, names);
+    let chosen = merged(chosen, term.mismatch_label_keys(), own, false, names);
+    let silent = term.namespaces().is_empty() && term.namespace_selector().is_none();
+    let namespaces = if silent { Box::new([namespace]) as Box<[Sym]> } else { values(term.namespaces(), names) };
+    let namespace_selector = selector(term.namespace_selector(), names);
+    let matcher = Matcher { selector: chosen, namespaces, namespace_selector };
+    PodTerm { topology: names.intern(term.topology_key()), matcher }
+}
+
+fn node_requirement(expression: NodeSelectorRequirement<'_>, names: &Interner) -> Option<Requirement> {
+    let number = || expression.values().get(0).filter(|_| expression.values().len() == 1)?.parse().ok();
+    let op = match expression.operator() {
+        "In" => Op::In(values(expression.values(), names)),
+        "NotIn" => Op::NotIn(values(expression.values(), names)),
+        "Exists" => Op::Exists,
+        "DoesNotExist" => Op::DoesNotExist,
+        "Gt" => Op::Gt(number()?),
+        "Lt" => Op::Lt(number()?),
+        _ => return None,
+    };
+    Some(Requirement { key: names.intern(expression.key()), op })
+}
+
+/// One term of a node selector. A term without any requirement matches no node, one that cannot be parsed neither.
+pub(super) fn node_term(term: NodeSelectorTerm<'_>, names: &Interner) -> NodeTerm {
+    let never = NodeTerm { never: true, ..NodeTerm::default() };
+    if term.match_expressions().is_empty() && term.match_fields().is_empty() {
+        return never;
+    }
+    let labels: Option<Vec<_>> =
+        term.match_expressions().iter().map(|expression| node_requirement(expression, names)).collect();
+    let mut fields = Vec::new();
+    for field in term.match_fields().iter() {
+        let value = field.values().get(0).filter(|_| field.values().len() == 1);
+        let (Some(value), wanted @ ("In" | "NotIn")) = (value, field.operator()) else { return never };
+        if field.key() == "metadata.name" {
+            fields.push(NameField { wanted: wanted == "In", name: names.intern(value) });
+        } else if wanted == "In" {
+            // Nodes have no other field, so none is equal to anything.
+            return never;
+        }
+    }
+    labels.map_or(never, |labels| NodeTerm { labels: labels.into(), fields: fields.into(), never: false })
+}
+
+/// One topology spread constraint.
+pub(super) fn spread(rule: TopologySpreadConstraint<'_>, own: &Labels, names: &Interner) -> Spread {
+    let chosen = selector(rule.label_selector(), names);
+    Spread {
+        topology: names.intern(rule.topology_key()),
+        max_skew: i32::try_from(rule.max_skew()).unwrap_or(i32::MAX),
+        hard: rule.when_unsatisfiable() != "ScheduleAnyway",
+        selector: merged(chosen, rule.match_label_keys(), own, true, names),
+        min_domains: rule.min_domains().map_or(1, |domains| i32::try_from(domains).unwrap_or(i32::MAX)),
+        honor_affinity: rule.node_affinity_policy() != Some("Ignore"),
+        honor_taints: rule.node_taints_policy() == Some("Honor"),
+    }
+}

@@ -1,0 +1,425 @@
+//! Waiting pods: an active queue in scheduling order, back-off after failures, a pool of unschedulable pods
+//! that only events of interest wake, and gated pods (upstream: `backend/queue`, KEP-4247, KEP-5142).
+//!
+//! Time comes in as an argument ([`Stamp`]), so every rule here is testable in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+use crate::event::Event;
+use crate::framework::SortKey;
+use crate::map::Map;
+use crate::model::{PodInfo, Uid};
+use crate::table::{PLUGINS, members, sort_key};
+
+mod pool;
+
+#[cfg(test)]
+mod tests;
+
+use pool::Pool;
+
+/// Nanoseconds on the scheduler's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Stamp(pub(crate) u64);
+
+impl Stamp {
+    /// This much later.
+    pub(crate) fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The time since an earlier stamp; zero if that is in the future.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// The start of the window of back-off this time is in: within one, pods go by priority.
+    fn window(self) -> Self {
+        let width = WINDOW.as_nanos() as u64;
+        Self(self.0 / width * width)
+    }
+}
+
+/// First back-off after a failed attempt; doubles with each one.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+/// Longest back-off.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
+/// Width of an ordering window of the back-off queue.
+const WINDOW: Duration = Duration::from_secs(1);
+/// After this long in the unschedulable pool a pod is tried again whatever happens.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// How often that is looked for.
+const LEFTOVER_INTERVAL: Duration = Duration::from_secs(30);
+
+type ActiveKey = (SortKey, u64);
+type BackoffKey = (Stamp, SortKey, u64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Active(ActiveKey),
+    Backoff(BackoffKey),
+    ErrorBackoff(BackoffKey),
+    Unschedulable,
+    InFlight,
+}
+
+struct Queued {
+    pod: Arc<PodInfo>,
+    place: Place,
+    number: u64,
+    /// When it was queued last: the tie-breaker among equal priorities.
+    queued: Stamp,
+    first_attempt: Option<Stamp>,
+    attempts: u32,
+    rejections: u32,
+    errors: u32,
+    /// Plugins that turned it down last.
+    rejectors: u32,
+    gated: bool,
+    expiry: Option<Stamp>,
+    /// Something happened while it was in flight that may have changed its fate.
+    missed: bool,
+}
+
+/// A pod taken from the queue to be scheduled.
+#[derive(Clone, Debug)]
+pub(crate) struct Popped {
+    /// The pod.
+    pub(crate) pod: Arc<PodInfo>,
+    /// Which attempt this is, from 1.
+    pub(crate) attempt: u32,
+    /// When it was first tried.
+    pub(crate) first_attempt: Stamp,
+}
+
+/// How many pods wait where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Ready to be tried.
+    pub(crate) active: usize,
+    /// Waiting out their back-off.
+    pub(crate) backoff: usize,
+    /// Waiting for an event.
+    pub(crate) unschedulable: usize,
+    /// Held by scheduling gates.
+    pub(crate) gated: usize,
+}
+
+/// The scheduling queue.
+#[derive(Default)]
+pub(crate) struct Queue {
+    pods: Map<Uid, Queued>,
+    active: BTreeMap<ActiveKey, Uid>,
+    backoff: BTreeMap<BackoffKey, Uid>,
+    error_backoff: BTreeMap<BackoffKey, Uid>,
+    unschedulable: Pool,
+    next_number: u64,
+    last_leftovers: Stamp,
+}
+
+/// Which plugins hold a pod back before it is queued.
+fn gates(pod: &PodInfo) -> u32 {
+    let holds = |plugin: &crate::framework::Plugin| plugin.pre_enqueue.is_some_and(|check| check(pod).is_some());
+    PLUGINS.iter().enumerate().filter(|(_, plugin)| holds(plugin)).fold(0, |set, (at, _)| set | 1 << at)
+}
+
+fn backoff_after(failures: u32) -> Duration {
+    FIRST_BACKOFF.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST_BACKOFF)
+}
+
+impl Queued {
+    fn sort_key(&self) -> SortKey {
+        sort_key(&self.pod, self.queued.0)
+    }
+
+    /// When the back-off is over; `None` if the pod has never failed.
+    fn expiry(&mut self) -> Option<Stamp> {
+        let failures = if self.errors > 0 { self.errors } else { self.rejections };
+        if failures == 0 {
+            return None;
+        }
+        let queued = self.queued;
+        Some(*self.expiry.get_or_insert_with(|| queued.after(backoff_after(failures)).window()))
+    }
+
+    /// Whether the back-off lasts still. In the window in which it ends it counts as lasting.
+    fn backing_off(&mut self, now: Stamp) -> bool {
+        self.expiry().is_some_and(|expiry| expiry >= now.window())
+    }
+}
+
+impl Queue {
+    /// Whether the pod is known here, in flight included.
+    pub(crate) fn contains(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
+    }
+
+    /// The pod as the queue knows it.
+    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<PodInfo>> {
+        self.pods.get(uid).map(|queued| &queued.pod)
+    }
+
+    /// Every pod that is known here.
+    pub(crate) fn uids(&self) -> impl Iterator<Item = &Uid> {
+        self.pods.keys()
+    }
+
+    /// How many pods wait where.
+    pub(crate) fn waiting(&self) -> Waiting {
+        let gated = self.unschedulable.uids().filter_map(|uid| self.pods.get(uid)).filter(|pod| pod.gated).count();
+        Waiting {
+            active: self.active.len(),
+            backoff: self.backoff.len() + self.error_backoff.len(),
+            unschedulable: self.unschedulable.len() - gated,
+            gated,
+        }
+    }
+
+    /// Takes in a pod that is new.
+    pub(crate) fn add(&mut self, pod: Arc<PodInfo>, now: Stamp) {
+        if self.contains(&pod.uid) {
+            return;
+        }
+        let uid = Arc::clone(&pod.uid);
+        self.next_number += 1;
+        let queued = Queued {
+            pod,
+            place: Place::Unschedulable,
+            number: self.next_number,
+            queued: now,
+            first_attempt: None,
+            attempts: 0,
+            rejections: 0,
+            errors: 0,
+            rejectors: 0,
+            gated: false,
+            expiry: None,
+            missed: false,
+        };
+        self.unschedulable.insert(queued.number, Arc::clone(&uid), 0);
+        self.pods.insert(Arc::clone(&uid), queued);
+        self.activate(&uid);
+    }
+
+    /// Takes in a change of a waiting pod (or adds it). Its own change may make it schedulable.
+    pub(crate) fn update(&mut self, cluster: &Cluster, pod: Arc<PodInfo>, now: Stamp) {
+        let uid = Arc::clone(&pod.uid);
+        let Some(queued) = self.pods.get_mut(&uid) else { return self.add(pod, now) };
+        if queued.pod.version == pod.version {
+            return;
+        }
+        let old = std::mem::replace(&mut queued.pod, Arc::clone(&pod));
+        match queued.place {
+            Place::InFlight => queued.missed |= old.spec != pod.spec || old.gates != pod.gates,
+            Place::Unschedulable => {
+                let event = Event::Itself { old: &old, new: &pod };
+                if worth_a_try(cluster, queued, &event) {
+                    self.wake(&uid, now);
+                }
+            }
+            Place::Active(_) | Place::Backoff(_) | Place::ErrorBackoff(_) => {
+                // The priority may have changed with the pod.
+                let place = queued.place;
+                self.leave(&uid);
+                match place {
+                    Place::Active(_) => self.activate(&uid),
+                    _ => self.back_off(&uid),
+                }
+            }
+        }
+    }
+
+    /// Forgets a pod, in flight or not.
+    pub(crate) fn remove(&mut self, uid: &str) -> Option<Arc<PodInfo>> {
+        self.leave(uid);
+        self.pods.remove(uid).map(|queued| queued.pod)
+    }
+
+    /// Takes the next pod to schedule: from the active queue or, when that is empty, the one whose back-off ends
+    /// first. It stays known as in flight until it is requeued or removed.
+    pub(crate) fn pop(&mut self, now: Stamp) -> Option<Popped> {
+        let uid = match self.active.pop_first() {
+            Some((_, uid)) => uid,
+            None => self.backoff.pop_first()?.1,
+        };
+        let queued = self.pods.get_mut(&uid)?;
+        queued.place = Place::InFlight;
+        queued.attempts += 1;
+        queued.rejectors = 0;
+        queued.expiry = None;
+        queued.missed = false;
+        let first_attempt = *queued.first_attempt.get_or_insert(now);
+        Some(Popped { pod: Arc::clone(&queued.pod), attempt: queued.attempts, first_attempt })
+    }
+
+    /// Puts a pod back that plugins turned down: it waits for an event that one of them cares about.
+    pub(crate) fn rejected(&mut self, uid: &str, rejectors: u32, now: Stamp) {
+        let Some(queued) = self.pods.get_mut(uid) else { return };
+        if queued.place != Place::InFlight {
+            return;
+        }
+        queued.rejectors = rejectors;
+        queued.rejections += 1;
+        queued.errors = 0;
+        queued.queued = now;
+        queued.expiry = None;
+        queued.place = Place::Unschedulable;
+        let missed = std::mem::take(&mut queued.missed);
+        let (number, uid) = (queued.number, Arc::clone(&queued.pod.uid));
+        self.unschedulable.insert(number, Arc::clone(&uid), rejectors);
+        if missed {
+            self.wake(&uid, now);
+        }
+    }
+
+    /// Puts a pod back whose attempt failed for no fault of its own: it is tried again after its back-off.
+    pub(crate) fn failed(&mut self, uid: &str, now: Stamp) {
+        let Some(queued) = self.pods.get_mut(uid) else { return };
+        if queued.place != Place::InFlight {
+            return;
+        }
+        queued.errors += 1;
+        queued.queued = now;
+        queued.expiry = None;
+        let uid = Arc::clone(&queued.pod.uid);
+        self.back_off(&uid);
+    }
+
+    /// Tells an event. Pods that one of their rejecting plugins thinks schedulable now are queued again.
+    pub(crate) fn on_event(&mut self, cluster: &Cluster, event: &Event<'_>, now: Stamp) {
+        let asked = self.unschedulable.interested(event.kind());
+        if asked == 0 {
+            return;
+        }
+        let woken: Vec<Uid> = self
+            .unschedulable
+            .turned_down_by(asked)
+            .filter(|uid| self.pods.get(*uid).is_some_and(|queued| worth_a_try(cluster, queued, event)))
+            .cloned()
+            .collect();
+        for uid in woken {
+            self.wake(&uid, now);
+        }
+    }
+
+    /// Moves pods whose time has come. To be called at [`Queue::next_wakeup`].
+    pub(crate) fn flush(&mut self, cluster: &Cluster, now: Stamp) {
+        for errors in [false, true] {
+            loop {
+                let queue = if errors { &self.error_backoff } else { &self.backoff };
+                let due = queue.first_key_value().filter(|((expiry, _, _), _)| *expiry < now.window());
+                let Some(uid) = due.map(|(_, uid)| Arc::clone(uid)) else { break };
+                self.leave(&uid);
+                self.activate(&uid);
+            }
+        }
+        if now.since(self.last_leftovers) < LEFTOVER_INTERVAL {
+            return;
+        }
+        self.last_leftovers = now;
+        let stale: Vec<Uid> = self
+            .unschedulable
+            .uids()
+            .filter(|uid| {
+                self.pods.get(*uid).is_some_and(|queued| {
+                    now.since(queued.queued) > LONGEST_WAIT && worth_a_try(cluster, queued, &Event::Everything)
+                })
+            })
+            .cloned()
+            .collect();
+        for uid in stale {
+            self.wake(&uid, now);
+        }
+    }
+
+    /// When [`Queue::flush`] has something to do next; `None` while nothing waits for time.
+    pub(crate) fn next_wakeup(&self) -> Option<Stamp> {
+        let backoff = [&self.backoff, &self.error_backoff]
+            .into_iter()
+            .filter_map(|queue| queue.first_key_value())
+            .map(|((expiry, _, _), _)| expiry.after(WINDOW))
+            .min();
+        let leftovers = (!self.unschedulable.is_empty()).then(|| self.last_leftovers.after(LEFTOVER_INTERVAL));
+        backoff.into_iter().chain(leftovers).min()
+    }
+
+    /// Queues an unschedulable pod again, now or after the rest of its back-off.
+    fn wake(&mut self, uid: &Uid, now: Stamp) {
+        let Some(queued) = self.pods.get_mut(uid) else { return };
+        if queued.place == Place::InFlight {
+            return;
+        }
+        let backing_off = queued.backing_off(now);
+        self.leave(uid);
+        if backing_off { self.back_off(uid) } else { self.activate(uid) }
+    }
+
+    fn leave(&mut self, uid: &str) {
+        let Some(queued) = self.pods.get_mut(uid) else { return };
+        match std::mem::replace(&mut queued.place, Place::InFlight) {
+            Place::Active(key) => drop(self.active.remove(&key)),
+            Place::Backoff(key) => drop(self.backoff.remove(&key)),
+            Place::ErrorBackoff(key) => drop(self.error_backoff.remove(&key)),
+            Place::Unschedulable => self.unschedulable.remove(queued.number),
+            Place::InFlight => {}
+        }
+    }
+
+    /// Queues the pod actively, unless a gate holds it.
+    fn activate(&mut self, uid: &Uid) {
+        self.leave(uid);
+        let Some(queued) = self.pods.get_mut(uid) else { return };
+        if !hold(queued, &mut self.unschedulable) {
+            let key = (queued.sort_key(), queued.number);
+            queued.place = Place::Active(key);
+            self.active.insert(key, Arc::clone(uid));
+        }
+    }
+
+    /// Queues the pod for the end of its back-off, unless a gate holds it.
+    fn back_off(&mut self, uid: &Uid) {
+        self.leave(uid);
+        let Some(queued) = self.pods.get_mut(uid) else { return };
+        if hold(queued, &mut self.unschedulable) {
+            return;
+        }
+        let key = (queued.expiry().unwrap_or_default(), queued.sort_key(), queued.number);
+        // Pods that failed by error are not popped before their time.
+        if queued.rejectors == 0 {
+            queued.place = Place::ErrorBackoff(key);
+            self.error_backoff.insert(key, Arc::clone(uid));
+        } else {
+            queued.place = Place::Backoff(key);
+            self.backoff.insert(key, Arc::clone(uid));
+        }
+    }
+}
+
+/// Runs PreEnqueue: a held pod goes to the unschedulable pool with its gate as the rejector.
+fn hold(queued: &mut Queued, pool: &mut Pool) -> bool {
+    let held = gates(&queued.pod);
+    queued.gated = held != 0;
+    if queued.gated {
+        queued.rejectors |= held;
+        queued.place = Place::Unschedulable;
+        pool.insert(queued.number, Arc::clone(&queued.pod.uid), queued.rejectors);
+    }
+    queued.gated
+}
+
+/// Whether a plugin that turned the pod down thinks the event may help.
+fn worth_a_try(cluster: &Cluster, queued: &Queued, event: &Event<'_>) -> bool {
+    let gate = gates(&queued.pod);
+    // Events of no interest to the gate leave a gated pod alone, whatever other plugins turned it down before.
+    let asked = if gate == 0 { queued.rejectors } else { gate };
+    if asked == 0 {
+        return true;
+    }
+    if matches!(event, Event::Everything) {
+        return gate == 0;
+    }
+    members(asked).any(|plugin| plugin.hint.is_some_and(|hint| hint(cluster, &queued.pod, event)))
+}

@@ -1,0 +1,87 @@
+//! A shard: turns a waiting pod into a proposal, or into the reasons why it fits nowhere. It decides nothing:
+//! the arbiter does.
+
+use std::sync::Arc;
+
+use crate::class::{Choose, Class, Scratch};
+use crate::cluster::Cluster;
+use crate::column::NodeIx;
+use crate::framework::Diagnosis;
+use crate::map::Map;
+use crate::model::{PodInfo, PodSpec};
+
+/// How many classes a shard keeps at hand. The least recently used one makes room; it only costs time.
+const CLASSES: usize = 512;
+
+/// Where a shard would put a pod, and what it knew when it said so.
+#[derive(Clone, Debug)]
+pub(crate) struct Proposal {
+    /// The pod.
+    pub(crate) pod: Arc<PodInfo>,
+    /// The node's slot in the cluster the shard looked at.
+    pub(crate) node: NodeIx,
+    /// The cluster's position at that time.
+    pub(crate) seen: u64,
+}
+
+/// What a shard came to.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    /// A node is proposed.
+    Place(Proposal),
+    /// No node fits.
+    Unschedulable(Arc<Diagnosis>),
+    /// There are no nodes at all.
+    NoNodes,
+}
+
+/// One shard.
+#[derive(Default)]
+pub(crate) struct Shard {
+    classes: Map<Arc<PodSpec>, Class>,
+    scratch: Scratch,
+    decisions: u64,
+}
+
+impl Shard {
+    /// Looks for a node for a pod.
+    pub(crate) fn propose(&mut self, cluster: &mut Cluster, pod: &Arc<PodInfo>, choose: &mut Choose<'_>) -> Verdict {
+        if cluster.nodes.count == 0 {
+            return Verdict::NoNodes;
+        }
+        self.decisions += 1;
+        if !self.classes.contains_key(&pod.spec) {
+            self.make_room(cluster);
+        }
+        let class = self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(cluster, &pod.spec));
+        class.last_used = self.decisions;
+        // A node nominated by an earlier preemption goes first (upstream: evaluateNominatedNode).
+        let nominated = pod.nominated.and_then(|name| cluster.nodes.find(name));
+        let node = match nominated.filter(|node| class.fits(cluster, *node)) {
+            Some(node) => Some(node),
+            None => class.select(cluster, &mut self.scratch, choose),
+        };
+        match node {
+            Some(node) => Verdict::Place(Proposal { pod: Arc::clone(pod), node, seen: cluster.sequence() }),
+            None => Verdict::Unschedulable(class.diagnose(cluster)),
+        }
+    }
+
+    fn make_room(&mut self, cluster: &mut Cluster) {
+        if self.classes.len() < CLASSES {
+            return;
+        }
+        // `last_used` differs between classes, so the order of the map decides nothing.
+        let oldest = self.classes.values().min_by_key(|class| class.last_used).map(|class| Arc::clone(&class.spec));
+        if let Some(class) = oldest.and_then(|spec| self.classes.remove(&spec)) {
+            class.close(cluster);
+        }
+    }
+
+    /// Feasible nodes and their scores, for tests.
+    #[cfg(test)]
+    pub(crate) fn totals(&mut self, cluster: &mut Cluster, pod: &Arc<PodInfo>) -> Vec<(NodeIx, i32)> {
+        let class = self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(cluster, &pod.spec));
+        class.totals(cluster)
+    }
+}

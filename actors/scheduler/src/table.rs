@@ -1,0 +1,42 @@
+//! The table of plugins: one row each, in upstream's order (`apis/config/v1/default_plugins.go`).
+//!
+//! The order is the order of filters, and so decides which reason a node gives. To add a plugin, write
+//! `plugins/<name>.rs` with its row and name it here; `cargo xtask new plugin` does both.
+
+use crate::framework::{Plugin, SortKey};
+use crate::model::PodInfo;
+use crate::plugins::{
+    default_binder, default_preemption, dynamic_resources, image_locality, inter_pod_affinity, node_affinity,
+    node_name, node_ports, node_resources_balanced_allocation, node_resources_fit, node_unschedulable,
+    pod_topology_spread, priority_sort, scheduling_gates, taint_toleration,
+};
+
+/// Every plugin. A plugin's place here is its number in sets of plugins.
+pub(crate) static PLUGINS: [&Plugin; 15] = [
+    &scheduling_gates::ROW,
+    &priority_sort::ROW,
+    &node_unschedulable::ROW,
+    &node_name::ROW,
+    &taint_toleration::ROW,
+    &node_affinity::ROW,
+    &node_ports::ROW,
+    &node_resources_fit::ROW,
+    &pod_topology_spread::ROW,
+    &inter_pod_affinity::ROW,
+    &dynamic_resources::ROW,
+    &default_preemption::ROW,
+    &node_resources_balanced_allocation::ROW,
+    &image_locality::ROW,
+    &default_binder::ROW,
+];
+
+/// The plugins of a set, by their numbers.
+pub(crate) fn members(set: u32) -> impl Iterator<Item = &'static Plugin> {
+    PLUGINS.iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0).map(|(_, plugin)| *plugin)
+}
+
+/// The place of a pod in the active queue, by the first plugin that sorts.
+pub(crate) fn sort_key(pod: &PodInfo, queued: u64) -> SortKey {
+    let sorter = PLUGINS.iter().find_map(|plugin| plugin.queue_sort);
+    sorter.map_or_else(|| (std::cmp::Reverse(0), queued), |sort| sort(pod, queued))
+}

@@ -1,0 +1,116 @@
+//! The expirer: deletes objects of one resource when their computed time has come (Events: last timestamp +
+//! `--event-ttl`).
+//!
+//! The time is computed from the object, not kept beside it, so it is the same after every restart and on every
+//! backend. Deletes compare: an object that was written again in the meantime stays, and is looked at anew.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use oarlock_meta::Revision;
+use oarlock_runtime::{ActorKind, Failure, LoopCtx, LoopHandle, Phase, System, clock};
+use oarlock_storage::{Append, Key};
+
+use crate::batch::Write;
+use crate::entry::Entry;
+use crate::error::WriteError;
+use crate::event::EventKind;
+use crate::store::Store;
+use crate::view::Interest;
+
+/// Deletes what has expired.
+pub static EXPIRER: ActorKind = ActorKind { name: "store.expirer", phase: Phase::Crew, ..ActorKind::DEFAULT };
+
+/// When an object is to be deleted; `None`: never.
+pub type Expiry = Arc<dyn Fn(&Entry) -> Option<Timestamp> + Send + Sync>;
+
+/// Deletes on their way at a time.
+const FLIGHT: usize = 64;
+/// The longest sleep, so that a wall clock that was set is noticed.
+const LOOK: Duration = Duration::from_secs(30);
+/// How long one delete may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The pause after a delete that the store refused.
+const RETRY: Duration = Duration::from_secs(1);
+
+type Due = Reverse<(Timestamp, Key, Revision)>;
+
+/// Starts an expirer for the resource with this key prefix.
+///
+/// # Errors
+/// As [`System::spawn_loop`].
+pub async fn start(
+    system: &System,
+    store: Store,
+    prefix: &str,
+    expiry: Expiry,
+) -> Result<LoopHandle, oarlock_runtime::Error> {
+    let prefix: Arc<str> = prefix.into();
+    let key = Arc::clone(&prefix);
+    let run = move |ctx| run(ctx, store.clone(), Arc::clone(&prefix), Arc::clone(&expiry));
+    system.spawn_loop(&EXPIRER, key, run).await
+}
+
+async fn run(ctx: LoopCtx, store: Store, prefix: Arc<str>, expiry: Expiry) -> Result<(), Failure> {
+    loop {
+        let snapshot = store.view().list(&prefix);
+        let due = |entry: &Arc<Entry>| Some(Reverse((expiry(entry)?, entry.key.clone(), entry.revision)));
+        let mut heap: BinaryHeap<Due> = snapshot.iter().filter_map(due).collect();
+        let Ok(mut cursor) = store.view().watch(&prefix, snapshot.revision(), Interest::All, None) else { continue };
+        drop(snapshot);
+        loop {
+            let now = clock::wall();
+            let wait = heap.peek().map_or(LOOK, |Reverse((at, ..))| until(*at, now).min(LOOK));
+            let Some(batch) = ctx.or_stop(cursor.next_batch(1024, clock::after(wait))).await else { return Ok(()) };
+            // Too far behind: look at everything again.
+            let Ok(batch) = batch else { break };
+            let live = batch.events.iter().filter(|event| event.kind != EventKind::Deleted);
+            heap.extend(live.filter_map(|event| due(&event.entry)));
+            let refused = expire(&ctx, &store, &mut heap).await;
+            if refused && !ctx.sleep(RETRY).await {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)
+}
+
+/// Deletes everything that is due; says whether the store refused something, which is then due again.
+async fn expire(ctx: &LoopCtx, store: &Store, heap: &mut BinaryHeap<Due>) -> bool {
+    loop {
+        let now = clock::wall();
+        let mut flight = Vec::new();
+        while flight.len() < FLIGHT && heap.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            flight.extend(heap.pop());
+        }
+        if flight.is_empty() {
+            return false;
+        }
+        let deletes = flight.into_iter().map(|due| async move {
+            let Reverse((_, key, revision)) = &due;
+            // A newer version brought its own due time; the old one finds nothing to do.
+            if store.view().get(key).is_none_or(|entry| entry.revision != *revision) {
+                return None;
+            }
+            let write = Write::new(Append::delete(key.clone(), *revision));
+            match store.write(write, clock::after(PATIENCE)).await {
+                Ok(_) | Err(WriteError::Conflict { .. }) => None,
+                Err(error) => {
+                    tracing::warn!(%error, key = %key, "an expired object could not be deleted yet");
+                    Some(due)
+                }
+            }
+        });
+        let refused: Vec<Due> = ctx.protected(futures::future::join_all(deletes)).await.into_iter().flatten().collect();
+        if !refused.is_empty() {
+            heap.extend(refused);
+            return true;
+        }
+    }
+}

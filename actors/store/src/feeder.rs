@@ -1,0 +1,142 @@
+//! The feeder: fills the View from the log, at the start and, over a shared log, for ever after.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_meta::Revision;
+use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase};
+use oarlock_storage::{Error, Key, Loaded, Log, Record};
+
+use crate::entry::{Entry, Indexer};
+use crate::offload::offload;
+use crate::view::{Change, View};
+
+/// Follows a shared log.
+pub(crate) static FEEDER: ActorKind = ActorKind { name: "store.feeder", phase: Phase::Storage, ..ActorKind::DEFAULT };
+
+/// Records applied at a time.
+const CHUNK: usize = 1024;
+/// The pause after the log could not be read.
+const RETRY: Duration = Duration::from_millis(100);
+
+fn change(record: Record, indexer: &dyn Indexer) -> Change {
+    let Record { revision, key, prev, value } = record;
+    let entry = value.map(|value| Arc::new(indexer.entry(&key, &value, revision)));
+    Change { key, revision, prev, entry }
+}
+
+/// Fills the View with everything the log has: the state at its floor, then its history as a warm watch window.
+///
+/// # Errors
+/// The log's; or [`Error::Corrupt`] when its records do not follow from one another.
+pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>) -> Result<Loaded, Error> {
+    let (view, indexer) = (view.clone(), Arc::clone(indexer));
+    offload(log, move |log| async move {
+        let floor = log.health().floor;
+        let mut base: Option<BTreeMap<Key, Arc<Entry>>> = Some(BTreeMap::new());
+        let mut chunk = Vec::new();
+        let mut hole = None;
+        let loaded = {
+            let (view, base, chunk, hole) = (&view, &mut base, &mut chunk, &mut hole);
+            let mut each = |record: Record| {
+                if record.revision > floor {
+                    // The first record above the floor ends the base.
+                    if let Some(base) = base.take() {
+                        view.reset(base.into_values(), floor);
+                    }
+                    chunk.push(change(record, &*indexer));
+                    if chunk.len() >= CHUNK && hole.is_none() {
+                        *hole = view.apply(chunk).err();
+                        chunk.clear();
+                    }
+                } else if let Some(base) = base {
+                    let Change { key, entry, .. } = change(record, &*indexer);
+                    match entry {
+                        Some(entry) => base.insert(key, entry),
+                        None => base.remove(&key),
+                    };
+                }
+            };
+            log.load(&mut each).await?
+        };
+        if let Some(base) = base {
+            view.reset(base.into_values(), floor.max(loaded.floor));
+        }
+        let hole = hole.or_else(|| view.apply(&chunk).err());
+        match hole {
+            Some(hole) => Err(Error::Corrupt(hole.to_string())),
+            None => {
+                view.advance(loaded.revision);
+                Ok(loaded)
+            }
+        }
+    })
+    .await?
+}
+
+/// The feeder's parts.
+#[derive(Clone)]
+pub(crate) struct Feeder {
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) view: View,
+    pub(crate) indexer: Arc<dyn Indexer>,
+}
+
+impl Feeder {
+    /// The actor's loop: follows the log from where the View is; loads again after a hole or a compaction.
+    pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
+        while !ctx.is_stopping() {
+            let error = match ctx.or_stop(self.follow()).await {
+                None => return Ok(()),
+                Some(error) => error,
+            };
+            tracing::warn!(%error, "the view lost the log's tail");
+            match error {
+                Error::Dead => return Err(error.into()),
+                Error::Compacted { .. } | Error::Corrupt(_) => {
+                    // Below the new floor nothing is known any more: every watcher starts again.
+                    if let Err(error) = load(&self.log, &self.view, &self.indexer).await {
+                        tracing::warn!(%error, "the view cannot be loaded again yet");
+                        ctx.sleep(RETRY).await;
+                    }
+                }
+                _ => {
+                    ctx.sleep(RETRY).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the tail until it breaks; says why it did.
+    async fn follow(&self) -> Error {
+        let mut last = self.view.applied();
+        let mut tail = match self.log.tail(last).await {
+            Ok(tail) => tail,
+            Err(error) => return error,
+        };
+        loop {
+            let batch = match tail.next(CHUNK).await {
+                Ok(batch) => batch,
+                Err(error) => return error,
+            };
+            let new = batch.records.into_iter().filter(|record| {
+                // A log may say things twice; the order tells what is new.
+                let new = record.revision > last;
+                last = last.max(record.revision);
+                new
+            });
+            let changes: Vec<Change> = new.map(|record| change(record, &*self.indexer)).collect();
+            if let Err(hole) = self.view.apply(&changes) {
+                return Error::Corrupt(hole.to_string());
+            }
+            last = last.max(batch.progress);
+            self.advance(batch.progress);
+        }
+    }
+
+    fn advance(&self, progress: Revision) {
+        self.view.advance(progress);
+    }
+}

@@ -1,0 +1,38 @@
+//! The store's actors: committer, [`View`] and its watchers, compactor, expirer.
+//!
+//! A write goes through the committer into the log (`oarlock-storage`) and from there into the View; every read is
+//! answered by the View. Nobody sees a revision that is not durable.
+
+mod barrier;
+mod batch;
+mod committer;
+mod compactor;
+pub mod entry;
+pub mod error;
+pub mod event;
+pub mod expirer;
+mod feeder;
+mod offload;
+mod resolve;
+pub mod store;
+pub mod view;
+
+use oarlock_runtime::ActorKind;
+
+pub use batch::Write;
+pub use entry::{Body, Entry, EntryParts, Fields, Indexer};
+pub use error::{Gone, Hole, ReadError, WriteError};
+pub use event::{Event, EventKind};
+pub use store::{Options, StartError, Store};
+pub use view::{Batch, Change, Filter, Interest, Snapshot, View, WatchCursor};
+
+/// The rows of this crate's actors.
+pub static KINDS: &[&ActorKind] = &[&committer::COMMITTER, &compactor::COMPACTOR, &expirer::EXPIRER, &feeder::FEEDER];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn rows_keep_the_rules_of_the_runtime() {
+        assert_eq!(oarlock_runtime::kind::check(super::KINDS.iter().copied()), Ok(()));
+    }
+}

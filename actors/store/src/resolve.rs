@@ -1,0 +1,128 @@
+//! Answers over a shared log, where only the tail tells what happened.
+//!
+//! A committed write is answered when the View has applied it, a conflict when the View has applied what it conflicts
+//! with. An unknown outcome is looked for in the events of its key: our bytes are our write; for updates and deletes,
+//! our predecessor followed by anything else is a conflict, because no revision comes twice. A create that meets
+//! another's create proves nothing: it may be late, and land after that one's delete. What is not seen before the
+//! deadline stays unknown.
+
+use std::sync::Arc;
+
+use oarlock_meta::Revision;
+use oarlock_runtime::Instant;
+use oarlock_storage::{Cause, Error, Expect, GroupOutcome};
+
+use crate::batch::{Answer, Request, Write};
+use crate::committer::Committer;
+use crate::entry::Indexer;
+use crate::error::WriteError;
+use crate::event::{Event, EventKind};
+use crate::view::{Interest, View};
+
+/// Waits for what each outcome needs, and answers; `before` was applied before the commit began.
+pub(crate) async fn answer(
+    committer: Committer,
+    requests: Vec<Request>,
+    outcomes: Vec<Result<GroupOutcome, Error>>,
+    before: Revision,
+) {
+    let (view, indexer) = (&committer.view, &*committer.indexer);
+    let all = requests.into_iter().zip(outcomes).map(|(request, outcome)| async move {
+        let answer = one(view, indexer, &request, outcome, before).await;
+        request.answer(answer);
+    });
+    futures::future::join_all(all).await;
+}
+
+async fn one(
+    view: &View,
+    indexer: &dyn Indexer,
+    request: &Request,
+    outcome: Result<GroupOutcome, Error>,
+    before: Revision,
+) -> Answer {
+    let deadline = request.deadline;
+    match outcome {
+        Err(error) => Err(error.into()),
+        Ok(GroupOutcome::Rejected { index, current, cause }) => {
+            // A retry must not run against a View that has not seen what it lost to.
+            let _late = view.wait_applied(current.unwrap_or_default(), deadline).await;
+            Err(WriteError::Conflict { index, current, cause })
+        }
+        Ok(GroupOutcome::Committed(revisions)) => {
+            let mut entries = Vec::with_capacity(revisions.len());
+            for (write, revision) in request.writes.iter().zip(revisions) {
+                view.wait_applied(revision, deadline).await.map_err(|_| WriteError::Unknown)?;
+                let entry = match write.entry(revision, indexer) {
+                    Some(entry) => Some(entry),
+                    // What was deleted, only its event tells.
+                    None => {
+                        let event = find(view, write, before, deadline, |event| event.revision == revision).await;
+                        event.map(|event| Arc::clone(&event.entry))
+                    }
+                };
+                entries.push(entry.ok_or(WriteError::Unknown)?);
+            }
+            Ok(entries)
+        }
+        Ok(GroupOutcome::Unknown) => {
+            let mut entries = Vec::with_capacity(request.writes.len());
+            for (index, write) in request.writes.iter().enumerate() {
+                let telling = |event: &Event| is_ours(event, write, indexer) || succeeds(event, write);
+                let event = find(view, write, before, deadline, telling).await.ok_or(WriteError::Unknown)?;
+                if !is_ours(&event, write, indexer) {
+                    let current = view.get(&write.append.key).map(|entry| entry.revision);
+                    return Err(WriteError::Conflict { index, current, cause: Cause::Head });
+                }
+                entries.push(Arc::clone(&event.entry));
+            }
+            Ok(entries)
+        }
+    }
+}
+
+/// The first event of the write's key after `before` that is the one looked for.
+async fn find(
+    view: &View,
+    write: &Write,
+    before: Revision,
+    deadline: Instant,
+    wanted: impl Fn(&Event) -> bool,
+) -> Option<Arc<Event>> {
+    let key = &write.append.key;
+    let interest = Interest::Object { namespace: key.namespace().into(), name: key.name().into() };
+    let mut cursor = view.watch(key.resource(), before, interest, None).ok()?;
+    loop {
+        let batch = cursor.next_batch(64, deadline).await.ok()?;
+        if batch.events.is_empty() {
+            return None;
+        }
+        if let Some(event) = batch.events.iter().find(|event| wanted(event)) {
+            return Some(Arc::clone(event));
+        }
+    }
+}
+
+/// Whether an event took the place of the version this write expected.
+fn succeeds(event: &Event, write: &Write) -> bool {
+    let prev = event.prev.as_ref().map(|prev| prev.revision);
+    matches!(write.append.expect, Expect::At(revision) if prev == Some(revision))
+}
+
+/// Whether an event is this write, as far as anyone can tell.
+fn is_ours(event: &Event, write: &Write, indexer: &dyn Indexer) -> bool {
+    let prev = event.prev.as_ref().map(|prev| prev.revision);
+    let expected = match write.append.expect {
+        Expect::Absent => prev.is_none(),
+        Expect::At(revision) => prev == Some(revision),
+        Expect::Any => true,
+    };
+    if !expected {
+        return false;
+    }
+    match write.entry(event.revision, indexer) {
+        Some(ours) => event.kind != EventKind::Deleted && ours.body == event.entry.body,
+        // A delete has no bytes to compare; whoever deleted this version, the caller's wish is fulfilled.
+        None => event.kind == EventKind::Deleted,
+    }
+}

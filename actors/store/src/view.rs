@@ -1,0 +1,274 @@
+//! The View: the whole state in memory, in many versions, fed by the log's one total order. Every get, list, page,
+//! watch and exact-revision read is answered here, so that backends cannot differ.
+//!
+//! One feeder applies changes; readers never wait for it longer than one change takes. A change is in its resource's
+//! map and ring before [`View::applied`] reaches its revision, and [`View::applied`] never names a revision that is not
+//! durable.
+
+mod cursor;
+mod interest;
+mod resource;
+mod ring;
+mod snapshot;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use oarlock_meta::Revision;
+use oarlock_runtime::clock::{self, Instant};
+use oarlock_storage::Key;
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+pub use self::cursor::{Batch, Filter, WatchCursor};
+pub use self::interest::Interest;
+pub use self::resource::Change;
+use self::resource::Resource;
+use self::snapshot::Map;
+pub use self::snapshot::Snapshot;
+use crate::entry::Entry;
+use crate::error::{Gone, Hole, ReadError};
+
+/// Bytes of watch windows kept unless told otherwise (`--watch-window-bytes`).
+pub const DEFAULT_WINDOW_BYTES: usize = 64 << 20;
+
+/// The in-memory state. Cheap to clone; all clones are one View.
+#[derive(Clone, Debug)]
+pub struct View {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    resources: RwLock<BTreeMap<Arc<str>, Arc<Resource>>>,
+    applied: watch::Sender<Revision>,
+    /// Where resources nobody has written yet begin.
+    floor: RwLock<Revision>,
+    window_bytes: usize,
+}
+
+/// Reads how far the View is.
+#[derive(Clone, Debug)]
+pub(crate) struct Applied(watch::Receiver<Revision>);
+
+impl Applied {
+    pub(crate) fn get(&self) -> Revision {
+        *self.0.borrow()
+    }
+}
+
+impl View {
+    /// An empty View at revision 0 whose watch windows hold at most `window_bytes` in sum.
+    #[must_use]
+    pub fn new(window_bytes: usize) -> Self {
+        let (applied, _) = watch::channel(Revision::ZERO);
+        let shared = Shared { resources: RwLock::default(), applied, floor: RwLock::default(), window_bytes };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Everything up to this revision is in the View.
+    #[must_use]
+    pub fn applied(&self) -> Revision {
+        *self.shared.applied.borrow()
+    }
+
+    pub(crate) fn applied_handle(&self) -> Applied {
+        Applied(self.shared.applied.subscribe())
+    }
+
+    /// Waits until everything up to `revision` is in the View.
+    ///
+    /// # Errors
+    /// [`ReadError::Future`] when `deadline` passes first: upstream's "too large resource version".
+    pub async fn wait_applied(&self, revision: Revision, deadline: Instant) -> Result<(), ReadError> {
+        if self.applied() >= revision {
+            return Ok(());
+        }
+        let mut applied = self.shared.applied.subscribe();
+        let reached = applied.wait_for(|applied| *applied >= revision);
+        let reached = clock::timeout_at(deadline, reached).await.is_ok_and(|r| r.is_ok());
+        if reached { Ok(()) } else { Err(ReadError::Future { asked: revision, current: self.applied() }) }
+    }
+
+    /// The current version of one object.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<Entry>> {
+        let resource = self.known(key.resource())?;
+        let state = resource.state.read();
+        state.map.get(key).map(Arc::clone)
+    }
+
+    /// The current state of a resource, named by its key prefix (`/registry/pods/`).
+    #[must_use]
+    pub fn list(&self, prefix: &str) -> Snapshot {
+        // Read first: whatever is applied by now is in the state we take.
+        let applied = self.applied();
+        match self.known(prefix) {
+            Some(resource) => resource.snapshot(applied),
+            None => Snapshot { prefix: prefix.into(), revision: applied, map: Map::new() },
+        }
+    }
+
+    /// The state of a resource at exactly `revision`, within the watch window.
+    ///
+    /// # Errors
+    /// [`ReadError::Expired`] below the window (410), [`ReadError::Future`] above what is applied.
+    pub fn list_at(&self, prefix: &str, revision: Revision) -> Result<Snapshot, ReadError> {
+        let applied = self.applied();
+        self.resource(prefix).at(revision, applied)
+    }
+
+    /// Keeps a snapshot at hand for the further pages of its list, so that they need not be undone from the present.
+    pub fn keep(&self, snapshot: &Snapshot) {
+        self.resource(&snapshot.prefix).keep(snapshot);
+    }
+
+    /// Watches a resource for everything after `after` that touches `interest` and passes `filter`. A revision in the
+    /// future is allowed: the watch is silent until then.
+    ///
+    /// # Errors
+    /// [`Gone`] when the watch window no longer reaches back to `after` (410).
+    pub fn watch(
+        &self,
+        prefix: &str,
+        after: Revision,
+        interest: Interest,
+        filter: Option<Filter>,
+    ) -> Result<WatchCursor, Gone> {
+        WatchCursor::new(self, prefix, after, interest, filter)
+    }
+
+    /// The revision from which a resource can be watched and read exactly.
+    #[must_use]
+    pub fn floor(&self, prefix: &str) -> Revision {
+        self.resource(prefix).state.read().ring.floor()
+    }
+
+    /// The prefixes of all resources that have, or recently had, objects; in order.
+    #[must_use]
+    pub fn prefixes(&self) -> Vec<Arc<str>> {
+        self.shared.resources.read().keys().cloned().collect()
+    }
+
+    /// Bytes held by all watch windows.
+    #[must_use]
+    pub fn window_bytes(&self) -> usize {
+        self.shared.resources.read().values().map(|resource| resource.held()).sum()
+    }
+
+    /// Applies committed changes, in the log's order, and wakes who waits for them; returns the entry of each (for a
+    /// delete: the last state under the revision of the deletion). Only the feeder calls this.
+    ///
+    /// # Errors
+    /// [`Hole`] when a change does not follow from the state here. Changes before it are applied; the feeder must load
+    /// again and [`View::reset`].
+    pub fn apply(&self, changes: &[Change]) -> Result<Vec<Arc<Entry>>, Hole> {
+        let Some(last) = changes.last() else { return Ok(Vec::new()) };
+        let mut entries = Vec::with_capacity(changes.len());
+        let mut wake = Vec::new();
+        for run in changes.chunk_by(|a, b| a.key.resource() == b.key.resource()) {
+            let Some(first) = run.first() else { continue };
+            entries.extend(self.resource(first.key.resource()).apply(run, &mut wake)?);
+        }
+        self.advance(last.revision);
+        for notify in wake {
+            notify.notify_waiters();
+        }
+        self.shrink();
+        Ok(entries)
+    }
+
+    /// Notes that everything up to `revision` is known to be in the View although nothing new came.
+    pub fn advance(&self, revision: Revision) {
+        self.shared.applied.send_if_modified(|applied| {
+            let rises = revision > *applied;
+            *applied = revision.max(*applied);
+            rises
+        });
+    }
+
+    /// Replaces the whole state by `entries` at `revision`. Every watcher gets [`Gone`]; nothing below `revision` can be
+    /// read or watched any more. Also fills a new View.
+    pub fn reset(&self, entries: impl IntoIterator<Item = Arc<Entry>>, revision: Revision) {
+        let mut maps: BTreeMap<Arc<str>, Map> = BTreeMap::new();
+        for prefix in self.shared.resources.read().keys() {
+            maps.insert(Arc::clone(prefix), Map::new());
+        }
+        for entry in entries {
+            if !maps.contains_key(entry.key.resource()) {
+                maps.insert(entry.key.resource().into(), Map::new());
+            }
+            if let Some(map) = maps.get_mut(entry.key.resource()) {
+                map.insert(entry.key.clone(), entry);
+            }
+        }
+        *self.shared.floor.write() = revision;
+        let mut wake = Vec::new();
+        for (prefix, map) in maps {
+            wake.extend(self.resource(&prefix).reset(map, revision));
+        }
+        self.advance(revision);
+        for notify in wake {
+            notify.notify_waiters();
+        }
+    }
+
+    /// Lets watch windows forget everything at or below `revision`.
+    pub fn trim(&self, revision: Revision) {
+        for resource in self.all() {
+            resource.evict(usize::MAX, revision);
+        }
+    }
+
+    /// Takes from the largest watch windows until the sum is within bounds, so that a busy resource (Leases) cannot
+    /// take the history of a quiet one.
+    fn shrink(&self) {
+        let bound = self.shared.window_bytes;
+        let resources = self.all();
+        let mut held: Vec<usize> = resources.iter().map(|resource| resource.held()).collect();
+        held.sort_unstable_by(|a, b| b.cmp(a));
+        if held.iter().sum::<usize>() <= bound {
+            return;
+        }
+        let cap = fair_cap(&held, bound);
+        for resource in resources.iter().filter(|resource| resource.held() > cap) {
+            resource.evict(cap, Revision::ZERO);
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Resource>> {
+        self.shared.resources.read().values().cloned().collect()
+    }
+
+    fn known(&self, prefix: &str) -> Option<Arc<Resource>> {
+        self.shared.resources.read().get(prefix).cloned()
+    }
+
+    fn resource(&self, prefix: &str) -> Arc<Resource> {
+        if let Some(known) = self.known(prefix) {
+            return known;
+        }
+        let floor = *self.shared.floor.read();
+        let mut resources = self.shared.resources.write();
+        let name: Arc<str> = prefix.into();
+        let new = || Arc::new(Resource::new(Arc::clone(&name), floor));
+        Arc::clone(resources.entry(Arc::clone(&name)).or_insert_with(new))
+    }
+}
+
+/// The largest equal cap under which windows of these sizes, largest first, fit into `bound`.
+fn fair_cap(sizes: &[usize], bound: usize) -> usize {
+    let mut rest: usize = sizes.iter().sum();
+    for (above, size) in sizes.iter().enumerate() {
+        // With a cap of this size, `above` windows are cut to it and the rest stay as they are.
+        if above * size + rest <= bound {
+            let spare = bound - rest;
+            return spare.checked_div(above).unwrap_or(usize::MAX);
+        }
+        rest -= size;
+    }
+    bound.checked_div(sizes.len()).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! Watch cursors: a position in a resource's shared ring. A slow one costs nothing and loses nothing until the ring's
+//! tail passes an event it has not seen.
+
+use std::sync::Arc;
+
+use oarlock_meta::Revision;
+use oarlock_runtime::clock::{self, Instant};
+use tokio::sync::Notify;
+
+use super::interest::{Interest, Standing};
+use super::resource::Resource;
+use super::{Applied, View};
+use crate::error::Gone;
+use crate::event::Event;
+
+/// A watcher's own test, run outside every lock, after its [`Interest`] let the event through.
+pub type Filter = Box<dyn Fn(&Event) -> bool + Send + Sync>;
+
+/// Events looked at under one read lock.
+const CHUNK: usize = 256;
+
+/// What a watcher gets at a time.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// Events in order; empty when the deadline passed first.
+    pub events: Vec<Arc<Event>>,
+    /// Everything up to here that matters to this watcher has been delivered: fit for a bookmark.
+    pub progress: Revision,
+}
+
+/// A watcher's position.
+pub struct WatchCursor {
+    resource: Arc<Resource>,
+    applied: Applied,
+    interest: Interest,
+    filter: Option<Filter>,
+    notify: Arc<Notify>,
+    after: Revision,
+    progress: Revision,
+    next: u64,
+}
+
+impl WatchCursor {
+    pub(super) fn new(
+        view: &View,
+        prefix: &str,
+        after: Revision,
+        interest: Interest,
+        filter: Option<Filter>,
+    ) -> Result<Self, Gone> {
+        let resource = view.resource(prefix);
+        let (notify, next) = {
+            let mut state = resource.state.write();
+            let state = &mut *state;
+            if after < state.ring.floor() {
+                return Err(Gone { floor: state.ring.floor() });
+            }
+            let next = state.ring.first_after(after);
+            (state.groups.join(&interest, next, &state.ring), next)
+        };
+        let applied = view.applied_handle();
+        Ok(Self { resource, applied, interest, filter, notify, after, progress: after, next })
+    }
+
+    /// The next events, at most `max` (at least 1), or none when `deadline` passes first. Cancel safe.
+    ///
+    /// # Errors
+    /// [`Gone`] when the watch window moved past this watcher: it must list again. Every later call says so too.
+    pub async fn next_batch(&mut self, max: usize, deadline: Instant) -> Result<Batch, Gone> {
+        let notify = Arc::clone(&self.notify);
+        loop {
+            let wake = notify.notified();
+            tokio::pin!(wake);
+            // Registered before looking, so that nothing that comes after the look is missed.
+            wake.as_mut().enable();
+            let batch = self.take(max.max(1))?;
+            if !batch.events.is_empty() {
+                return Ok(batch);
+            }
+            if clock::timeout_at(deadline, wake).await.is_err() {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// What there is right now, at most `max` events, without waiting.
+    ///
+    /// # Errors
+    /// As [`WatchCursor::next_batch`].
+    pub fn take(&mut self, max: usize) -> Result<Batch, Gone> {
+        let mut events = Vec::new();
+        loop {
+            // Read before the ring: whatever is applied by now is in the ring we look at.
+            let applied = self.applied.get();
+            let (found, resume, end) = self.look(CHUNK.min(max - events.len()))?;
+            self.next = resume;
+            let wanted = |event: &Arc<Event>| {
+                event.revision > self.after && self.filter.as_ref().is_none_or(|filter| filter(event))
+            };
+            let last = found.last().map_or(self.progress, |event| event.revision);
+            events.extend(found.into_iter().filter(wanted));
+            self.progress = self.progress.max(last);
+            if resume >= end {
+                self.progress = self.progress.max(applied);
+            }
+            if resume >= end || events.len() >= max {
+                return Ok(Batch { events, progress: self.progress });
+            }
+        }
+    }
+
+    /// The next events this watcher's interest lets through, where to go on, and where the ring ends.
+    fn look(&self, max: usize) -> Result<(Vec<Arc<Event>>, u64, u64), Gone> {
+        let state = self.resource.state.read();
+        let (posts, resume) = match state.groups.standing(&self.interest, self.next, &state.ring, max) {
+            Standing::Lost => return Err(Gone { floor: state.ring.floor() }),
+            Standing::At(posts, resume) => (posts, resume),
+        };
+        #[cfg(seeded_bug = "watch_skips_event")]
+        let resume = if resume < state.ring.end() { resume + 1 } else { resume };
+        let found = posts.iter().filter_map(|post| state.ring.get(*post)).cloned().collect();
+        Ok((found, resume, state.ring.end()))
+    }
+}
+
+impl Drop for WatchCursor {
+    fn drop(&mut self) {
+        self.resource.state.write().groups.leave(&self.interest);
+    }
+}
+
+impl std::fmt::Debug for WatchCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchCursor")
+            .field("resource", &self.resource.prefix)
+            .field("interest", &self.interest)
+            .field("progress", &self.progress)
+            .finish_non_exhaustive()
+    }
+}

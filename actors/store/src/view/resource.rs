@@ -1,0 +1,186 @@
+//! One resource of the View: its current objects, its ring, its watchers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use oarlock_meta::Revision;
+use oarlock_storage::Key;
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use super::interest::Groups;
+use super::ring::Ring;
+use super::snapshot::{Map, Snapshot};
+use crate::entry::Entry;
+use crate::error::{Hole, ReadError};
+use crate::event::{Event, EventKind};
+
+/// Old snapshots kept for pages of a list; each keeps the versions it holds alive.
+const KEPT: usize = 4;
+
+/// One committed write, as the View takes it.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The key written.
+    pub key: Key,
+    /// Its place in the total order.
+    pub revision: Revision,
+    /// The revision it replaced; must be the one the View has.
+    pub prev: Option<Revision>,
+    /// The new entry; `None` for a delete.
+    pub entry: Option<Arc<Entry>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Resource {
+    pub(super) prefix: Arc<str>,
+    pub(super) state: RwLock<State>,
+    /// Bytes the ring's events hold.
+    held: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) map: Map,
+    /// The last revision that touched this resource.
+    pub(super) revision: Revision,
+    pub(super) ring: Ring,
+    pub(super) groups: Groups,
+    kept: VecDeque<(Revision, Map)>,
+}
+
+impl Resource {
+    pub(super) fn new(prefix: Arc<str>, floor: Revision) -> Self {
+        let (ring, groups) = (Ring::new(floor), Groups::default());
+        let state = State { map: Map::new(), revision: floor, ring, groups, kept: VecDeque::new() };
+        Self { prefix, state: RwLock::new(state), held: Arc::default() }
+    }
+
+    /// Bytes the watch window of this resource holds.
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Applies changes of this resource in order; returns their entries and the watchers to wake.
+    pub(super) fn apply(&self, changes: &[Change], wake: &mut Vec<Arc<Notify>>) -> Result<Vec<Arc<Entry>>, Hole> {
+        let mut entries = Vec::with_capacity(changes.len());
+        let mut state = self.state.write();
+        state.groups.begin_round();
+        for change in changes {
+            entries.push(state.apply(change, &self.held, wake)?);
+        }
+        Ok(entries)
+    }
+
+    /// Replaces everything; every watcher has a hole in its history and must start again.
+    pub(super) fn reset(&self, map: Map, revision: Revision) -> Vec<Arc<Notify>> {
+        let mut state = self.state.write();
+        let state = &mut *state;
+        // Dropped after the lock is released would be nicer, but a reset is rare and already slow.
+        state.ring.reset(revision);
+        state.groups.reset(state.ring.base());
+        state.kept.clear();
+        state.map = map;
+        state.revision = revision;
+        state.groups.everybody()
+    }
+
+    /// The current state; `applied` was read before the call, so everything up to it is in there.
+    pub(super) fn snapshot(&self, applied: Revision) -> Snapshot {
+        let state = self.state.read();
+        let (revision, map) = (applied.max(state.revision), state.map.clone());
+        Snapshot { prefix: Arc::clone(&self.prefix), revision, map }
+    }
+
+    /// The state at exactly `revision`.
+    pub(super) fn at(&self, revision: Revision, applied: Revision) -> Result<Snapshot, ReadError> {
+        let (mut map, undo) = {
+            let state = self.state.read();
+            if revision > applied.max(state.revision) {
+                return Err(ReadError::Future { asked: revision, current: applied });
+            }
+            if revision < state.ring.floor() {
+                return Err(ReadError::Expired { floor: state.ring.floor() });
+            }
+            let kept = state.kept.iter().filter(|(at, _)| *at >= revision).min_by_key(|(at, _)| *at);
+            let (from, map) = kept.map_or((Revision::MAX, &state.map), |(at, map)| (*at, map));
+            let range = state.ring.range(state.ring.first_after(revision), state.ring.first_after(from));
+            (map.clone(), range.cloned().collect::<Vec<_>>())
+        };
+        for event in undo.iter().rev() {
+            let key = &event.entry.key;
+            match &event.prev {
+                Some(prev) => map.insert(key.clone(), Arc::clone(prev)),
+                None => map.remove(key),
+            };
+        }
+        let snapshot = Snapshot { prefix: Arc::clone(&self.prefix), revision, map };
+        if !undo.is_empty() {
+            self.keep(&snapshot);
+        }
+        Ok(snapshot)
+    }
+
+    /// Keeps a snapshot at hand for the next pages of its list; the oldest of a few goes.
+    pub(super) fn keep(&self, snapshot: &Snapshot) {
+        let mut state = self.state.write();
+        if snapshot.revision < state.ring.floor() || state.kept.iter().any(|(at, _)| *at == snapshot.revision) {
+            return;
+        }
+        if state.kept.len() >= KEPT {
+            state.kept.pop_front();
+        }
+        state.kept.push_back((snapshot.revision, snapshot.map.clone()));
+    }
+
+    /// Lets go of the oldest events until at most `target` bytes are held, and of those at or below `revision`.
+    pub(super) fn evict(&self, target: usize, revision: Revision) {
+        let mut gone = Vec::new();
+        {
+            let mut state = self.state.write();
+            let state = &mut *state;
+            // What the evicted events hold is given back when they are dropped, after the lock.
+            let mut held = self.held();
+            while state.ring.oldest().is_some_and(|oldest| held > target || oldest <= revision) {
+                let Some(event) = state.ring.evict() else { break };
+                held = held.saturating_sub(event.cost());
+                gone.push(event);
+            }
+            let floor = state.ring.floor();
+            state.kept.retain(|(at, _)| *at >= floor);
+        }
+        drop(gone);
+    }
+}
+
+impl State {
+    fn apply(
+        &mut self,
+        change: &Change,
+        held: &Arc<AtomicUsize>,
+        wake: &mut Vec<Arc<Notify>>,
+    ) -> Result<Arc<Entry>, Hole> {
+        let current = self.map.get(&change.key).map(|entry| entry.revision);
+        if current != change.prev || change.revision <= self.revision {
+            return Err(Hole { key: change.key.clone(), revision: change.revision, expected: change.prev, current });
+        }
+        let (kind, entry, prev) = match &change.entry {
+            Some(entry) => {
+                let prev = self.map.insert(entry.key.clone(), Arc::clone(entry));
+                (if prev.is_some() { EventKind::Modified } else { EventKind::Added }, Arc::clone(entry), prev)
+            }
+            None => {
+                let hole =
+                    || Hole { key: change.key.clone(), revision: change.revision, expected: None, current: None };
+                let prev = self.map.remove(&change.key).ok_or_else(hole)?;
+                (EventKind::Deleted, Arc::new(prev.at_revision(change.revision)), Some(prev))
+            }
+        };
+        self.revision = change.revision;
+        let event = Arc::new(Event::new(kind, Arc::clone(&entry), prev, Arc::clone(held)));
+        let number = self.ring.push(Arc::clone(&event));
+        self.groups.post(number, &event, self.ring.base(), wake);
+        Ok(entry)
+    }
+}

@@ -1,0 +1,239 @@
+//! The store as its callers see it: answers, conflicts, durability before visibility, restarts, faults of the disk.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{PODS, create, json, pod, put, soon, start, start_with, stop, system};
+use oarlock_runtime::clock;
+use oarlock_storage::embedded;
+use oarlock_storage::testing::gated::GatedLog;
+use oarlock_storage::testing::recording_hook;
+use oarlock_storage::testing::sim_disk::SimDisk;
+use oarlock_storage::{Append, Cause, EmbeddedLog, Fatal, Key, MemoryLog, Revision};
+use oarlock_store::{EventKind, Interest, Options, Write, WriteError};
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_answered_with_what_readers_see() {
+    let system = system().await;
+    let store = start(&system, Arc::new(MemoryLog::new())).await;
+    let made = store.write(create("a", 1), soon()).await.unwrap();
+    assert_eq!(
+        made.bytes().unwrap(),
+        &bytes::Bytes::from(r#"{"metadata":{"name":"a","resourceVersion":"1","uid":"u-a"},"data":"1"}"#)
+    );
+    assert!(Arc::ptr_eq(&made, &store.view().get(&pod("a")).unwrap()), "the very same entry");
+    let clash = store.write(create("a", 2), soon()).await.unwrap_err();
+    assert!(
+        matches!(clash, WriteError::Conflict { index: 0, current: Some(Revision(1)), cause: Cause::Head }),
+        "{clash:?}"
+    );
+    let gone = store.write(Write::new(Append::delete(pod("a"), made.revision)), soon()).await.unwrap();
+    assert_eq!(gone.revision, Revision(2));
+    assert!(gone.bytes().unwrap().windows(21).any(|window| window == br#""resourceVersion":"2""#), "{gone:?}");
+    assert!(store.view().get(&pod("a")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_is_answered_when_its_winner_can_be_read() {
+    let system = system().await;
+    let store = start(&system, Arc::new(MemoryLog::new())).await;
+    let writes = (0..50).map(|n| store.write(create("same", n), soon()));
+    let mut winners = 0;
+    for outcome in futures::future::join_all(writes).await {
+        match outcome {
+            Ok(_) => winners += 1,
+            Err(WriteError::Conflict { current: Some(current), .. }) => assert!(store.view().applied() >= current),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(winners, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_is_answered_entry_by_entry() {
+    let system = system().await;
+    let store = start(&system, Arc::new(MemoryLog::new())).await;
+    let address = Key::cluster("/registry/ipaddresses/", "10.0.0.1");
+    let group = vec![create("a", 1), Write::new(Append::create(address.clone(), json("ip", 1)))];
+    let entries = store.write_atomic(group, soon()).await.unwrap();
+    assert_eq!(entries.iter().map(|entry| entry.key.clone()).collect::<Vec<_>>(), [pod("a"), address.clone()]);
+    let group = vec![create("b", 1), Write::new(Append::create(address, json("ip", 1)))];
+    let clash = store.write_atomic(group, soon()).await.unwrap_err();
+    assert!(matches!(clash, WriteError::Conflict { index: 1, current: Some(Revision(2)), .. }), "{clash:?}");
+    assert!(store.view().get(&pod("b")).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_sees_a_write_before_it_is_durable() {
+    let system = system().await;
+    let log = GatedLog::new(Arc::new(MemoryLog::new()));
+    let (gate, arrived) = (log.gate(), log.arrived());
+    let store = start(&system, Arc::new(log)).await;
+    let mut watch = store.view().watch(PODS, Revision::ZERO, Interest::All, None).unwrap();
+    let mut write = Box::pin(store.write(create("a", 1), soon()));
+    // The commit has begun and waits for its disk.
+    tokio::select! {
+        biased;
+        answer = &mut write => panic!("answered before it was durable: {answer:?}"),
+        permit = arrived.acquire() => permit.unwrap().forget(),
+    }
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+        assert!(store.view().get(&pod("a")).is_none(), "read before it was durable");
+        assert!(store.view().list(PODS).is_empty(), "listed before it was durable");
+        assert_eq!(store.view().applied(), Revision::ZERO);
+        assert!(watch.take(9).unwrap().events.is_empty(), "watched before it was durable");
+    }
+    gate.add_permits(1);
+    let made = write.await.unwrap();
+    assert_eq!(watch.take(9).unwrap().events[0].revision, made.revision);
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_recent_reads_share_barriers_that_began_after_they_arrived() {
+    let system = system().await;
+    let log = Arc::new(GatedLog::of_barriers(Arc::new(MemoryLog::new())));
+    let gate = log.barrier_gate().unwrap();
+    let store = start(&system, Arc::clone(&log) as _).await;
+    let mut first = Box::pin(store.fresh(soon()));
+    assert!(futures::poll!(&mut first).is_pending());
+    assert_eq!(log.barriers(), 1);
+    let made = store.write(create("a", 1), soon()).await.unwrap();
+    let mut later: Vec<_> = (0..100).map(|_| Box::pin(store.fresh(soon()))).collect();
+    for read in &mut later {
+        assert!(futures::poll!(read).is_pending(), "a barrier that began before the read does not serve it");
+    }
+    assert_eq!(log.barriers(), 1, "one runs, one waits");
+    gate.add_permits(1);
+    first.await.unwrap();
+    for read in &mut later {
+        assert!(futures::poll!(read).is_pending());
+    }
+    gate.add_permits(1);
+    for read in later {
+        assert!(read.await.unwrap() >= made.revision);
+    }
+    assert_eq!(log.barriers(), 2);
+}
+
+#[tokio::test]
+async fn a_restart_finds_everything_and_a_warm_window() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    let open = || {
+        let (fatal, _) = recording_hook();
+        Arc::new(EmbeddedLog::open(&path, &embedded::Options::new(fatal)).unwrap())
+    };
+    let before = {
+        let system = system().await;
+        let store = start(&system, open()).await;
+        let writes = (0..200).map(|n| store.write(put(n % 50, n), soon()));
+        for outcome in futures::future::join_all(writes).await {
+            outcome.unwrap();
+        }
+        let gone = store.view().get(&pod(7)).unwrap();
+        store.write(Write::new(Append::delete(pod(7), gone.revision)), soon()).await.unwrap();
+        let list = store.view().list(PODS);
+        store.stop(soon()).await;
+        stop(&system).await;
+        list
+    };
+    let system = system().await;
+    let store = start(&system, open()).await;
+    let after = store.view().list(PODS);
+    assert_eq!((before.revision(), before.len()), (after.revision(), after.len()));
+    for (a, b) in before.iter().zip(after.iter()) {
+        assert_eq!((&a.key, a.revision, a.bytes()), (&b.key, b.revision, b.bytes()));
+    }
+    // A watcher from before the restart goes on where it was.
+    let mut watch = store.view().watch(PODS, Revision(150), Interest::All, None).unwrap();
+    let events = watch.take(1000).unwrap().events;
+    assert_eq!(events.len() as u64, after.revision().get() - 150);
+    assert_eq!(events.last().unwrap().kind, EventKind::Deleted);
+    assert_eq!(store.view().list_at(PODS, Revision(200)).unwrap().len(), 50);
+    assert!(store.write(put("next", 1), soon()).await.unwrap().revision > before.revision());
+    stop(&system).await;
+}
+
+#[tokio::test]
+async fn a_failed_sync_answers_nobody_ever() {
+    let disk = SimDisk::new();
+    let (fatal, seen) = recording_hook();
+    let log = EmbeddedLog::open_on(Arc::new(disk.clone()), &embedded::Options::new(fatal)).unwrap();
+    let system = system().await;
+    let store = start(&system, Arc::new(log)).await;
+    store.write(create("before", 1), soon()).await.unwrap();
+    disk.fail_sync_at(1);
+    let patience = clock::after(Duration::from_millis(400));
+    let writes = (0..20).map(|n| store.write(create(n, 1), patience));
+    for outcome in futures::future::join_all(writes).await {
+        assert!(matches!(outcome, Err(WriteError::Unknown)), "{outcome:?}");
+        assert!(patience.passed(), "answered although nobody knows");
+    }
+    assert!(matches!(seen.lock().as_slice(), [Fatal::Sync(_)]), "{:?}", seen.lock());
+    assert_eq!(store.view().list(PODS).len(), 1, "what is not durable is not seen");
+}
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_deletes_go_on() {
+    let disk = SimDisk::new();
+    disk.limit(32 << 20, 4 << 20);
+    let (fatal, _) = recording_hook();
+    let log = EmbeddedLog::open_on(Arc::new(disk.clone()), &embedded::Options::new(fatal)).unwrap();
+    let system = system().await;
+    let store = start(&system, Arc::new(log)).await;
+    let big = "x".repeat(500_000);
+    let mut kept = Vec::new();
+    let refused = loop {
+        match store.write(create(kept.len(), &big), soon()).await {
+            Ok(entry) => kept.push(entry),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, WriteError::Log(oarlock_storage::Error::ReadOnly)), "{refused:?}");
+    assert_eq!(store.view().list(PODS).len(), kept.len());
+    for entry in kept {
+        store.write(Write::new(Append::delete(entry.key.clone(), entry.revision)), soon()).await.unwrap();
+    }
+    disk.limit(256 << 20, 4 << 20);
+    store.write(create("again", 1), soon()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_older_than_the_window_is_compacted() {
+    let system = system().await;
+    let options =
+        Options { window: Duration::from_secs(60), compact_every: Duration::from_secs(1), ..Options::default() };
+    let store = start_with(&system, Arc::new(MemoryLog::new()), options).await;
+    for n in 0..100 {
+        store.write(put("a", n), soon()).await.unwrap();
+        clock::sleep(Duration::from_secs(1)).await;
+    }
+    let floor = store.view().floor(PODS).get();
+    assert!((35..=42).contains(&floor), "floor {floor} after 100 s with a window of 60 s");
+    assert!(store.view().watch(PODS, Revision(floor - 1), Interest::All, None).is_err());
+    assert!(store.view().list_at(PODS, Revision(floor + 1)).is_ok());
+    let health = store.health();
+    assert!(health.floor.get() >= 35 && health.history_bytes < 70 * 100, "{health:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_says_so_and_writes_nothing() {
+    let system = system().await;
+    let log = GatedLog::new(Arc::new(MemoryLog::new()));
+    let gate = log.gate();
+    let store = start(&system, Arc::new(log)).await;
+    let patience = clock::after(Duration::from_secs(1));
+    let writes = (0..6000).map(|n| store.write(create(n, 1), patience));
+    let outcomes = futures::future::join_all(writes).await;
+    let overloaded = outcomes.iter().filter(|outcome| matches!(outcome, Err(WriteError::Overloaded))).count();
+    let unknown = outcomes.iter().filter(|outcome| matches!(outcome, Err(WriteError::Unknown))).count();
+    assert_eq!(overloaded + unknown, 6000);
+    assert!((800..2000).contains(&overloaded), "{overloaded} of 6000 refused");
+    gate.add_permits(100);
+    store.write(create("later", 1), soon()).await.unwrap();
+    assert!(store.view().list(PODS).len() <= 6001 - overloaded);
+}

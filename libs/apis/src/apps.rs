@@ -1,0 +1,51 @@
+//! The apps group.
+
+use crate::table::TypeRules;
+
+pub mod daemon_set;
+pub mod deployment;
+pub mod stateful_set;
+pub mod workload;
+
+/// Rows of the apps group.
+pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("apps/v1.DeploymentSpec")
+        .non_negative(&["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"])
+        .immutable(&["selector"])
+        .validate(deployment::validate),
+    TypeRules::of("apps/v1.DeploymentStrategy")
+        .default(deployment::default_strategy)
+        .validate(deployment::validate_strategy),
+    TypeRules::of("apps/v1.ReplicaSetSpec")
+        .non_negative(&["replicas", "minReadySeconds"])
+        .immutable(&["selector"])
+        .validate(deployment::validate_replica_set),
+    TypeRules::of("apps/v1.DaemonSetSpec")
+        .non_negative(&["minReadySeconds", "revisionHistoryLimit"])
+        .immutable(&["selector"])
+        .validate(daemon_set::validate),
+    TypeRules::of("apps/v1.DaemonSetUpdateStrategy")
+        .default(daemon_set::default_strategy)
+        .validate(daemon_set::validate_strategy),
+    TypeRules::of("apps/v1.StatefulSetSpec")
+        .non_negative(&["replicas", "minReadySeconds"])
+        .default(stateful_set::default)
+        .validate(stateful_set::validate)
+        .validate_update(stateful_set::validate_update)
+        .warnings(stateful_set::warnings),
+    TypeRules::of("apps/v1.StatefulSetOrdinals").non_negative(&["start"]),
+    TypeRules::of("apps/v1.StatefulSetUpdateStrategy")
+        .default(stateful_set::default_strategy)
+        .validate(stateful_set::validate_strategy),
+    TypeRules::of("apps/v1.StatefulSetPersistentVolumeClaimRetentionPolicy").validate(stateful_set::validate_retention),
+    TypeRules::of("apps/v1.ControllerRevision").validate(revision).immutable(&["data"]),
+];
+
+/// A revision holds something and counts from zero (upstream `ValidateControllerRevision`).
+fn revision(node: &oarlock_schema::Struct, path: &oarlock_meta::Path<'_>, errors: &mut oarlock_meta::ErrorList) {
+    if node.get("data").is_none_or(oarlock_schema::Value::is_null) {
+        errors.push(oarlock_meta::FieldError::required(&path.child("data"), "data is mandatory"));
+    }
+    let n = node.get("revision").and_then(oarlock_schema::Value::as_int).unwrap_or(0);
+    crate::rules::non_negative(n, &path.child("revision"), errors);
+}

@@ -1,0 +1,122 @@
+//! StatefulSet.
+
+use oarlock_meta::field::Raw;
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::views::View;
+use oarlock_schema::views::apps_v1::{
+    StatefulSetSpec, StatefulSetSpecMut, StatefulSetUpdateStrategy, StatefulSetUpdateStrategyMut,
+};
+use oarlock_schema::views::core_v1::PersistentVolumeClaimMut;
+use oarlock_schema::{Struct, Value};
+
+use super::workload::{count_or_share, endless, is_nothing, selection, shown};
+use crate::rules::show;
+
+/// A strategy that nobody named is a rolling update with parameters; one that is named keeps its parameters out (upstream
+/// `SetDefaults_StatefulSet`). Claim templates say what they are.
+pub fn default(node: &mut Struct) {
+    let mut spec = StatefulSetSpecMut::new(node);
+    if spec.read().update_strategy().type_().is_empty() {
+        let _ = spec.update_strategy_mut().set_type("RollingUpdate").rolling_update_mut();
+    }
+    if !spec.read().volume_claim_templates().is_empty() {
+        for mut claim in spec.volume_claim_templates_mut().iter_mut().filter_map(PersistentVolumeClaimMut::from_value) {
+            claim.set_kind("PersistentVolumeClaim").set_api_version("v1");
+        }
+    }
+}
+
+/// Parameters of a rolling update.
+pub fn default_strategy(node: &mut Struct) {
+    let mut strategy = StatefulSetUpdateStrategyMut::new(node);
+    if strategy.read().type_() != "RollingUpdate" || strategy.read().rolling_update().is_none() {
+        return;
+    }
+    let mut rolling = strategy.rolling_update_mut();
+    if rolling.read().partition().is_none() {
+        rolling.set_partition(0);
+    }
+    if rolling.read().max_unavailable().is_none() {
+        rolling.set_max_unavailable(1);
+    }
+}
+
+/// Upstream `ValidateStatefulSetSpec`; its numbers are checked by the row.
+pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = StatefulSetSpec::new(node);
+    selection(spec.selector(), spec.template(), "statefulset", path, errors);
+    endless(spec.template(), "StatefulSet", path, errors);
+    if !matches!(spec.pod_management_policy(), "OrderedReady" | "Parallel") {
+        let at = path.child("podManagementPolicy");
+        errors.push(FieldError::invalid(&at, spec.pod_management_policy(), "must be 'OrderedReady' or 'Parallel'"));
+    }
+}
+
+/// How pods are replaced.
+pub fn validate_strategy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let strategy = StatefulSetUpdateStrategy::new(node);
+    let at = path.child("rollingUpdate");
+    match (strategy.type_(), strategy.rolling_update()) {
+        ("", _) => errors.push(FieldError::required(path, "")),
+        ("OnDelete", Some(rolling)) => {
+            let shown = Raw(rolling.node().map(show::internal).unwrap_or_default());
+            errors.push(FieldError::invalid(&at, shown, "only allowed for updateStrategy 'RollingUpdate'"));
+        }
+        ("RollingUpdate", Some(rolling)) => {
+            crate::rules::non_negative(rolling.partition().unwrap_or(0), &at.child("partition"), errors);
+            let unavailable = at.child("maxUnavailable");
+            count_or_share(rolling.max_unavailable(), true, &unavailable, errors);
+            if rolling.max_unavailable().is_some() && is_nothing(rolling.max_unavailable()) {
+                let value = shown(rolling.node().and_then(|n| n.get("maxUnavailable")));
+                errors.push(FieldError::invalid(&unavailable, value, "cannot be 0"));
+            }
+        }
+        ("OnDelete" | "RollingUpdate", None) => {}
+        _ => {
+            let shown = Raw(show::internal(node));
+            errors.push(FieldError::invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'"));
+        }
+    }
+}
+
+/// What happens to claims of pods that go.
+pub fn validate_retention(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["whenDeleted", "whenScaled"] {
+        let value = node.get(field).and_then(Value::as_str).unwrap_or("");
+        crate::rules::one_of(value, &["Retain", "Delete"], &path.child(field), errors);
+    }
+}
+
+/// Fields of the spec that may change.
+const MUTABLE: &[&str] = &[
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+/// Upstream `ValidateStatefulSetUpdate`.
+pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let fixed = new.ty().fields.iter().map(|def| def.name).filter(|name| !MUTABLE.contains(name));
+    let empty = |v: &Value| v.is_null() || v.as_str() == Some("") || matches!(v, Value::List(l) if l.is_empty());
+    let value = |node: &Struct, name: &str| node.get(name).filter(|v| !empty(v)).cloned();
+    for name in fixed {
+        if value(new, name) != value(old, name) {
+            let text = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+                        'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+            errors.push(FieldError::forbidden(path, text));
+            return;
+        }
+    }
+}
+
+/// A negative history is kept for ever.
+pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
+    if StatefulSetSpec::new(node).revision_history_limit().is_some_and(|n| n < 0) {
+        let at = path.child("revisionHistoryLimit");
+        texts.push(format!("{at}: a negative value retains all historical revisions; a value >= 0 is recommended"));
+    }
+}

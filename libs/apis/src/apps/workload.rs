@@ -1,0 +1,94 @@
+//! What all workloads share: a selector that fits a template of pods that never end.
+
+use oarlock_meta::field::Raw;
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::views::View;
+use oarlock_schema::views::core_v1::PodTemplateSpec;
+use oarlock_schema::views::meta_v1::LabelSelector;
+use oarlock_schema::{IntOrStr, Value};
+
+use crate::rules::{each, formats, non_negative, one_of, selector, show};
+
+/// Selector and template; `empty` names the kind in the text about an empty selector.
+pub(super) fn selection(
+    chosen: Option<LabelSelector<'_>>,
+    template: PodTemplateSpec<'_>,
+    empty: &str,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let at = path.child("selector");
+    match chosen {
+        None => errors.push(FieldError::required(&at, "")),
+        Some(chosen) if selector::is_empty(chosen) => {
+            let text = format!("empty selector is invalid for {empty}");
+            errors.push(FieldError::invalid(&at, Raw(chosen.node().map(show::node).unwrap_or_default()), text));
+        }
+        Some(_) => {}
+    }
+    matching(chosen, template, path, errors);
+}
+
+/// The selector is well formed and matches the template's labels.
+pub(crate) fn matching(
+    chosen: Option<LabelSelector<'_>>,
+    template: PodTemplateSpec<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let empty = chosen.is_some_and(selector::is_empty);
+    if let Some(chosen) = chosen.filter(|c| !selector::well_formed(*c)) {
+        let shown = Raw(chosen.node().map(show::node).unwrap_or_default());
+        errors.push(FieldError::invalid(&path.child("selector"), shown, "invalid label selector"));
+        return;
+    }
+    if !empty && !chosen.is_some_and(|c| selector::matches(c, template.metadata().labels())) {
+        let at = path.child("template");
+        let at = at.child("metadata");
+        let shown = show::value(template.metadata().node().and_then(|m| m.get("labels")));
+        errors.push(FieldError::invalid(&at.child("labels"), shown, "`selector` does not match template `labels`"));
+    }
+}
+
+/// Pods that are replaced when they end; `kind` names who replaces them.
+pub(crate) fn endless(template: PodTemplateSpec<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("template");
+    let at = at.child("spec");
+    one_of(template.spec().restart_policy(), &["Always"], &at.child("restartPolicy"), errors);
+    if template.spec().active_deadline_seconds().is_some() {
+        let text = format!("activeDeadlineSeconds in {kind} is not Supported");
+        errors.push(FieldError::forbidden(&at.child("activeDeadlineSeconds"), text));
+    }
+}
+
+/// A number of pods or a share of them; shares stop at 100 % when `whole` is set.
+pub(crate) fn count_or_share(value: Option<IntOrStr<'_>>, whole: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    match value {
+        Some(IntOrStr::Int(n)) => non_negative(n, path, errors),
+        Some(IntOrStr::Str(text)) => {
+            each(formats::percent(text), text, path, errors);
+            if whole && share(text).is_some_and(|n| n > 100) {
+                errors.push(FieldError::invalid(path, text, "must not be greater than 100%"));
+            }
+        }
+        None => {}
+    }
+}
+
+fn share(text: &str) -> Option<i64> {
+    text.strip_suffix('%')?.parse().ok()
+}
+
+/// Whether a number of pods or a share of them is nothing.
+pub(super) fn is_nothing(value: Option<IntOrStr<'_>>) -> bool {
+    match value {
+        Some(IntOrStr::Int(n)) => n == 0,
+        Some(IntOrStr::Str(text)) => share(text).unwrap_or(0) == 0,
+        None => true,
+    }
+}
+
+/// How an error shows a number or share.
+pub(super) fn shown(node: Option<&Value>) -> show::Shown {
+    show::value(node)
+}

@@ -1,0 +1,16 @@
+//! The autoscaling group.
+
+use crate::table::TypeRules;
+
+pub mod autoscaler;
+pub mod behavior;
+
+/// Rows of the autoscaling group.
+pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("autoscaling/v2.HorizontalPodAutoscalerSpec").validate(autoscaler::validate),
+    TypeRules::of("autoscaling/v2.CrossVersionObjectReference").validate(autoscaler::validate_reference),
+    TypeRules::of("autoscaling/v2.MetricSpec").validate(autoscaler::validate_metric),
+    TypeRules::of("autoscaling/v2.HorizontalPodAutoscalerBehavior").default(behavior::default),
+    TypeRules::of("autoscaling/v2.HPAScalingRules").validate(behavior::validate_rules),
+    TypeRules::of("autoscaling/v2.HPAScalingPolicy").validate(behavior::validate_policy),
+];

@@ -1,0 +1,30 @@
+//! The batch group.
+
+use crate::table::TypeRules;
+
+pub mod cron;
+pub mod cron_job;
+pub mod job;
+
+/// Rows of the batch group.
+pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("batch/v1.Job").default(job::default).validate(job::validate),
+    TypeRules::of("batch/v1.JobSpec")
+        .non_negative(&[
+            "parallelism",
+            "completions",
+            "activeDeadlineSeconds",
+            "backoffLimit",
+            "ttlSecondsAfterFinished",
+            "backoffLimitPerIndex",
+            "maxFailedIndexes",
+        ])
+        .enums(&["podReplacementPolicy"])
+        .validate(job::validate_spec)
+        .validate_update(job::validate_spec_update),
+    TypeRules::of("batch/v1.PodFailurePolicyRule").validate(job::validate_failure_rule),
+    TypeRules::of("batch/v1.CronJob").validate(cron_job::validate),
+    TypeRules::of("batch/v1.CronJobSpec")
+        .non_negative(&["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"])
+        .enums(&["concurrencyPolicy"]),
+];

@@ -1,0 +1,19 @@
+//! The coordination group.
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::Struct;
+use oarlock_schema::views::View;
+use oarlock_schema::views::coordination_v1::LeaseSpec;
+
+use crate::table::TypeRules;
+
+/// Rows of the coordination group.
+pub const TYPES: &[TypeRules] =
+    &[TypeRules::of("coordination/v1.LeaseSpec").non_negative(&["leaseTransitions"]).validate(lease)];
+
+/// Upstream `ValidateLeaseSpec`.
+fn lease(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(seconds) = LeaseSpec::new(node).lease_duration_seconds().filter(|s| *s <= 0) {
+        errors.push(FieldError::invalid(&path.child("leaseDurationSeconds"), seconds, "must be greater than 0"));
+    }
+}

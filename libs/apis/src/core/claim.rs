@@ -1,0 +1,106 @@
+//! PersistentVolumeClaim.
+
+use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
+use oarlock_schema::Struct;
+use oarlock_schema::views::List;
+use oarlock_schema::views::View;
+use oarlock_schema::views::core_v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
+
+use crate::rules::{one_of, subdomain};
+
+/// In the order of error texts.
+const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// Ways in which a volume may be mounted; upstream's paths leave the index out.
+pub(super) fn access_modes(modes: List<'_, &str>, text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if modes.is_empty() {
+        errors.push(FieldError::required(path, text));
+    }
+    for mode in modes.iter() {
+        one_of(mode, MODES, path, errors);
+    }
+    let alone = modes.iter().any(|m| m == "ReadWriteOncePod");
+    if alone && modes.iter().any(|m| m != "ReadWriteOncePod" && MODES.contains(&m)) {
+        errors.push(FieldError::forbidden(path, "may not use ReadWriteOncePod with other access modes"));
+    }
+}
+
+/// An amount above zero.
+pub(super) fn positive(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if Quantity::parse(text).is_ok_and(|q| q.signum() <= 0) {
+        errors.push(FieldError::invalid(path, text, "must be greater than zero"));
+    }
+}
+
+/// Upstream `ValidatePersistentVolumeClaimSpec`.
+pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = PersistentVolumeClaimSpec::new(node);
+    access_modes(spec.access_modes(), "at least 1 access mode is required", &path.child("accessModes"), errors);
+    let resources = path.child("resources");
+    let storage = resources.key("storage");
+    match spec.resources().requests().get("storage") {
+        None => errors.push(FieldError::required(&storage, "")),
+        Some(text) => positive(text, &storage, errors),
+    }
+    let classes = [
+        ("storageClassName", spec.storage_class_name()),
+        ("volumeAttributesClassName", spec.volume_attributes_class_name()),
+    ];
+    for (field, class) in classes {
+        if let Some(class) = class.filter(|c| !c.is_empty()) {
+            subdomain(class, &path.child(field), errors);
+        }
+    }
+    if let Some(source) = spec.data_source() {
+        let at = path.child("dataSource");
+        crate::rules::required(source.name(), &at.child("name"), errors);
+        crate::rules::required(source.kind(), &at.child("kind"), errors);
+        if source.api_group().unwrap_or("").is_empty() && source.kind() != "PersistentVolumeClaim" {
+            let text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            errors.push(FieldError::invalid(&at, source.kind(), text));
+        }
+    }
+}
+
+/// Only more storage and another attributes class may be asked for, and that of a bound claim (upstream
+/// `ValidatePersistentVolumeClaimUpdate`).
+pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let (now, before) = (PersistentVolumeClaim::new(new), PersistentVolumeClaim::new(old));
+    let at = path.child("spec");
+    let bound = now.status().phase() == "Bound" || before.status().phase() == "Bound";
+    let (Some(a), Some(b)) = (now.spec().node(), before.spec().node()) else { return };
+    let mut masked = a.clone();
+    let mut copy = |field: &str| match b.get(field) {
+        Some(value) => drop(masked.set_name(field, value.clone())),
+        None => drop(masked.remove_name(field)),
+    };
+    if before.spec().volume_name().is_empty() {
+        copy("volumeName");
+    }
+    if before.spec().storage_class_name().is_none() {
+        copy("storageClassName");
+    }
+    if bound {
+        copy("resources");
+    }
+    copy("volumeAttributesClassName");
+    if masked != *b {
+        let text =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.push(FieldError::forbidden(&at, text));
+    }
+    let size = |c: PersistentVolumeClaim<'_>| {
+        c.spec().resources().requests().get("storage").and_then(|t| Quantity::parse(t).ok())
+    };
+    if bound && size(now).zip(size(before)).is_some_and(|(a, b)| a < b) {
+        let resources = at.child("resources");
+        let status = now.status().capacity().get("storage").and_then(|t| Quantity::parse(t).ok());
+        let failed = status.zip(size(now)).is_some_and(|(have, want)| want > have);
+        if !failed {
+            errors.push(FieldError::forbidden(
+                &resources.child("requests").child("storage"),
+                "field can not be less than status.capacity",
+            ));
+        }
+    }
+}

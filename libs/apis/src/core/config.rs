@@ -1,0 +1,117 @@
+//! ConfigMap and Secret: keys, size, types, immutability.
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::views::View;
+use oarlock_schema::views::core_v1::{ConfigMap, Secret};
+use oarlock_schema::{Struct, Value};
+
+use crate::rules::{IMMUTABLE, each, formats};
+
+/// All values of an object together, in bytes.
+const MAX_SIZE: usize = 1024 * 1024;
+
+/// Upstream `ValidateConfigMap`.
+pub fn validate_config_map(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let map = ConfigMap::new(node);
+    let mut size = 0;
+    for (key, value) in map.data().iter() {
+        let at = path.child("data");
+        each(formats::config_key(key), key, &at.key(key), errors);
+        if map.binary_data().get(key).is_some() {
+            errors.push(FieldError::invalid(&at.key(key), key, "duplicate of key present in binaryData"));
+        }
+        size += value.len();
+    }
+    for (key, value) in map.binary_data().iter() {
+        each(formats::config_key(key), key, &path.child("binaryData").key(key), errors);
+        size += decoded(value);
+    }
+    if size > MAX_SIZE {
+        errors.push(FieldError::too_long(path, MAX_SIZE));
+    }
+}
+
+/// Bytes that a base64 text stands for.
+fn decoded(text: &str) -> usize {
+    text.trim_end_matches('=').len() * 3 / 4
+}
+
+/// Upstream `ValidateSecret`.
+pub fn validate_secret(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let secret = Secret::new(node);
+    let data = path.child("data");
+    let mut size = 0;
+    for (key, value) in secret.data().iter() {
+        each(formats::config_key(key), key, &data.key(key), errors);
+        size += decoded(value);
+    }
+    if size > MAX_SIZE {
+        errors.push(FieldError::too_long(&data, MAX_SIZE));
+    }
+    let need = |key: &str, errors: &mut ErrorList| {
+        if secret.data().get(key).is_none() {
+            errors.push(FieldError::required(&data.key(key), ""));
+        }
+    };
+    match secret.type_() {
+        "kubernetes.io/service-account-token" => {
+            let name = "kubernetes.io/service-account.name";
+            if secret.metadata().annotations().get(name).is_none_or(str::is_empty) {
+                let at = path.child("metadata");
+                errors.push(FieldError::required(&at.child("annotations").key(name), ""));
+            }
+        }
+        "kubernetes.io/dockercfg" => docker(secret, ".dockercfg", &data, errors),
+        "kubernetes.io/dockerconfigjson" => docker(secret, ".dockerconfigjson", &data, errors),
+        "kubernetes.io/basic-auth"
+            if secret.data().get("username").is_none() && secret.data().get("password").is_none() =>
+        {
+            need("username", errors);
+            need("password", errors);
+        }
+        "kubernetes.io/ssh-auth" if secret.data().get("ssh-privatekey").is_none_or(str::is_empty) => {
+            errors.push(FieldError::required(&data.key("ssh-privatekey"), ""));
+        }
+        "kubernetes.io/tls" => {
+            need("tls.crt", errors);
+            need("tls.key", errors);
+        }
+        _ => {}
+    }
+}
+
+fn docker(secret: Secret<'_>, key: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    use base64::Engine as _;
+    let Some(text) = secret.data().get(key) else {
+        errors.push(FieldError::required(&path.key(key), ""));
+        return;
+    };
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
+    if let Err(error) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&bytes) {
+        let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
+        let text = match first {
+            None => "unexpected end of JSON input".to_owned(),
+            Some(b) if !b"{[\"0123456789-tfn".contains(b) => {
+                format!("invalid character '{}' looking for beginning of value", char::from(*b))
+            }
+            Some(_) => error.to_string(),
+        };
+        errors.push(FieldError::invalid(&path.key(key), "<secret contents redacted>", text));
+    }
+}
+
+/// What is immutable stays as it is and immutable (upstream `ValidateConfigMapUpdate`, `ValidateSecretUpdate`).
+pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    if old.get("immutable").and_then(Value::as_bool) != Some(true) {
+        return;
+    }
+    let text = format!("{IMMUTABLE} when `immutable` is set");
+    if new.get("immutable").and_then(Value::as_bool) != Some(true) {
+        errors.push(FieldError::forbidden(&path.child("immutable"), text.as_str()));
+    }
+    for field in ["data", "binaryData"] {
+        if new.get(field) != old.get(field) {
+            errors.push(FieldError::forbidden(&path.child(field), text.as_str()));
+        }
+    }
+}

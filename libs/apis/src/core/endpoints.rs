@@ -1,0 +1,50 @@
+//! Endpoints.
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::Struct;
+use oarlock_schema::views::View;
+use oarlock_schema::views::core_v1::{EndpointAddress, EndpointSubset};
+
+use crate::rules::{self, formats, label, port, qualified, subdomain};
+
+/// Upstream `validateEndpointSubsets`.
+pub fn validate_subset(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let subset = EndpointSubset::new(node);
+    if subset.addresses().is_empty() && subset.not_ready_addresses().is_empty() {
+        errors.push(FieldError::required(path, "must specify `addresses` or `notReadyAddresses`"));
+    }
+    let several = subset.ports().len() > 1;
+    for (i, one) in subset.ports().iter().enumerate() {
+        let list = path.child("ports");
+        let at = list.index(i);
+        if one.name().is_empty() {
+            if several {
+                errors.push(FieldError::required(&at.child("name"), ""));
+            }
+        } else {
+            label(one.name(), &at.child("name"), errors);
+        }
+        port(one.port(), &at.child("port"), errors);
+        if let Some(protocol) = one.app_protocol() {
+            qualified(protocol, &at.child("appProtocol"), errors);
+        }
+    }
+}
+
+/// Upstream `validateEndpointAddress`.
+pub fn validate_address(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let address = EndpointAddress::new(node);
+    let ip = path.child("ip");
+    if formats::is_ip(address.ip()) {
+        super::service::non_special(address.ip(), &ip, errors);
+    } else {
+        rules::ip(address.ip(), &ip, errors);
+        errors.push(FieldError::invalid(&ip, address.ip(), "must be a valid IP address"));
+    }
+    if !address.hostname().is_empty() {
+        label(address.hostname(), &path.child("hostname"), errors);
+    }
+    if let Some(name) = address.node_name() {
+        subdomain(name, &path.child("nodeName"), errors);
+    }
+}

@@ -1,0 +1,15 @@
+//! The discovery group.
+
+use crate::table::TypeRules;
+
+pub mod endpoint_slice;
+
+/// Rows of the discovery group.
+pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("discovery/v1.EndpointSlice")
+        .required(&["addressType"])
+        .enums(&["addressType"])
+        .immutable(&["addressType"])
+        .validate(endpoint_slice::validate),
+    TypeRules::of("discovery/v1.EndpointPort").enums(&["protocol"]),
+];

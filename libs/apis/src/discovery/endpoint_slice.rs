@@ -1,0 +1,83 @@
+//! EndpointSlice.
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::Struct;
+use oarlock_schema::views::View;
+use oarlock_schema::views::discovery_v1::{Endpoint, EndpointSlice};
+
+use crate::core::service::non_special;
+use crate::rules::{label, qualified, subdomain};
+
+/// Most endpoints in one slice.
+const MAX_ENDPOINTS: usize = 1000;
+/// Most addresses of one endpoint.
+const MAX_ADDRESSES: usize = 100;
+/// Most ports of one slice.
+const MAX_PORTS: usize = 20_000;
+
+/// Upstream `ValidateEndpointSlice`.
+pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let slice = EndpointSlice::new(node);
+    let endpoints = path.child("endpoints");
+    if slice.endpoints().len() > MAX_ENDPOINTS {
+        errors.push(FieldError::too_many(&endpoints, slice.endpoints().len(), MAX_ENDPOINTS));
+    }
+    for (i, endpoint) in slice.endpoints().iter().enumerate() {
+        one(endpoint, slice.address_type(), &endpoints.index(i), errors);
+    }
+    let ports = path.child("ports");
+    if slice.ports().len() > MAX_PORTS {
+        errors.push(FieldError::too_many(&ports, slice.ports().len(), MAX_PORTS));
+        return;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for (i, port) in slice.ports().iter().enumerate() {
+        let (at, name) = (ports.index(i), port.name().unwrap_or(""));
+        if !name.is_empty() {
+            label(name, &at.child("name"), errors);
+        }
+        if names.contains(&name) {
+            errors.push(FieldError::duplicate(&at.child("name"), name));
+        }
+        names.push(name);
+        if let Some(protocol) = port.app_protocol() {
+            qualified(protocol, &at.child("appProtocol"), errors);
+        }
+    }
+}
+
+fn one(endpoint: Endpoint<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("addresses");
+    match endpoint.addresses().len() {
+        0 => errors.push(FieldError::required(&at, "must contain at least 1 address")),
+        n if n > MAX_ADDRESSES => errors.push(FieldError::too_many(&at, n, MAX_ADDRESSES)),
+        _ => {}
+    }
+    for (i, address) in endpoint.addresses().iter().enumerate() {
+        match kind {
+            "IPv4" | "IPv6" => {
+                let right = if kind == "IPv4" {
+                    address.parse::<std::net::Ipv4Addr>().is_ok()
+                } else {
+                    address.parse::<std::net::Ipv6Addr>().is_ok()
+                };
+                if !right {
+                    errors.push(FieldError::invalid(&at, address, format!("must be an {kind} address")));
+                }
+                non_special(address, &at.index(i), errors);
+            }
+            "FQDN" if !address.trim_end_matches('.').contains('.') => {
+                let text = "should be a domain with at least two segments separated by dots";
+                errors.push(FieldError::invalid(&at.index(i), address, text));
+            }
+            "FQDN" => subdomain(address.strip_suffix('.').unwrap_or(address), &at.index(i), errors),
+            _ => {}
+        }
+    }
+    if let Some(name) = endpoint.hostname() {
+        label(name, &path.child("hostname"), errors);
+    }
+    if let Some(name) = endpoint.node_name() {
+        subdomain(name, &path.child("nodeName"), errors);
+    }
+}

@@ -1,0 +1,37 @@
+//! The rules of every API type: defaults, validation, warnings.
+//!
+//! Rules hang on schema types, not on resources: `src/<group>/<type>.rs` holds what is special about one struct type, [`table`] has its row, and
+//! [`walk`] visits an object once and calls the rules of each node's type, so that a PodSpec is checked wherever it occurs, with the right
+//! path. What the schema data says (constant defaults) is applied by the walk and not written again.
+//!
+//! * [`default`]: fills in what clients left out, before admission.
+//! * [`validate`], [`validate_create`], [`validate_update`], [`validate_change`]: every error of an object or of a change, with upstream's texts.
+//! * [`drop_disabled`]: forgets fields whose feature gates are off.
+//! * [`warnings`]: what deserves a `Warning: 299` header.
+
+pub mod admissionregistration;
+pub mod apiextensions;
+pub mod apps;
+pub mod autoscaling;
+pub mod batch;
+mod constant;
+pub mod coordination;
+pub mod core;
+mod disabled;
+pub mod discovery;
+pub mod kind;
+pub mod meta;
+pub mod networking;
+pub mod policy;
+pub mod rbac;
+pub mod resource;
+pub mod rules;
+pub mod scheduling;
+pub mod storage;
+pub mod table;
+mod walk;
+
+pub use disabled::drop_disabled;
+pub use kind::KindRules;
+pub use table::{TypeRules, kind_rules, type_rules};
+pub use walk::{default, validate, validate_change, validate_create, validate_update, warnings};

@@ -1,0 +1,22 @@
+//! The networking group.
+
+use crate::table::TypeRules;
+
+pub mod ingress;
+pub mod network_policy;
+
+/// Rows of the networking group.
+pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("networking/v1.NetworkPolicySpec")
+        .default(network_policy::default)
+        .validate(network_policy::validate),
+    TypeRules::of("networking/v1.NetworkPolicyPort").validate(network_policy::validate_port),
+    TypeRules::of("networking/v1.NetworkPolicyPeer").validate(network_policy::validate_peer),
+    TypeRules::of("networking/v1.IPBlock").validate(network_policy::validate_block),
+    TypeRules::of("networking/v1.Ingress").warnings(ingress::warnings),
+    TypeRules::of("networking/v1.IngressSpec").validate(ingress::validate),
+    TypeRules::of("networking/v1.HTTPIngressRuleValue").required(&["paths"]),
+    TypeRules::of("networking/v1.HTTPIngressPath").validate(ingress::validate_path),
+    TypeRules::of("networking/v1.IngressBackend").validate(ingress::validate_backend),
+    TypeRules::of("networking/v1.IngressClassSpec").immutable(&["controller"]).validate(ingress::validate_class),
+];

@@ -1,0 +1,110 @@
+//! NetworkPolicy.
+
+use oarlock_meta::field::Raw;
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::views::View;
+use oarlock_schema::views::networking_v1::{
+    IPBlock, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec, NetworkPolicySpecMut,
+};
+use oarlock_schema::{IntOrStr, Struct, Value};
+
+use crate::rules::{formats, one_of, port_or_name, show};
+
+/// A policy that names no types is about ingress, and about egress if it has such rules (upstream `SetDefaults_NetworkPolicy`).
+pub fn default(node: &mut Struct) {
+    let mut spec = NetworkPolicySpecMut::new(node);
+    if spec.read().policy_types().is_empty() {
+        let egress = !spec.read().egress().is_empty();
+        let types: Value = ["Ingress"].into_iter().chain(egress.then_some("Egress")).collect();
+        spec.set_policy_types(types);
+    }
+}
+
+/// Upstream `ValidateNetworkPolicySpec`.
+pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let types = NetworkPolicySpec::new(node).policy_types();
+    let at = path.child("policyTypes");
+    if types.len() > 2 {
+        let shown = Raw(show::items(types.values()));
+        errors.push(FieldError::invalid(&at, shown, "may not specify more than two policyTypes"));
+        return;
+    }
+    for (i, kind) in types.iter().enumerate() {
+        one_of(kind, &["Ingress", "Egress"], &at.index(i), errors);
+    }
+}
+
+/// A port, or a range of ports.
+pub fn validate_port(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let port = NetworkPolicyPort::new(node);
+    if let Some(protocol) = port.protocol() {
+        one_of(protocol, &["TCP", "UDP", "SCTP"], &path.child("protocol"), errors);
+    }
+    if let Some(value) = port.port() {
+        port_or_name(value, &path.child("port"), errors);
+    }
+    let Some(end) = port.end_port() else { return };
+    let at = path.child("endPort");
+    match port.port() {
+        None => errors.push(FieldError::invalid(&at, end, "may not be specified when `port` is not specified")),
+        Some(IntOrStr::Str(_)) => {
+            errors.push(FieldError::invalid(&at, end, "may not be specified when `port` is non-numeric"))
+        }
+        Some(IntOrStr::Int(start)) => {
+            if start > end {
+                // Upstream shows the start.
+                errors.push(FieldError::invalid(&at, start, "must be greater than or equal to `port`"));
+            }
+            crate::rules::port(end, &at, errors);
+        }
+    }
+}
+
+/// Who may talk.
+pub fn validate_peer(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let peer = NetworkPolicyPeer::new(node);
+    let selectors = usize::from(peer.pod_selector().is_some()) + usize::from(peer.namespace_selector().is_some());
+    match (selectors, peer.ip_block()) {
+        (0, None) => errors.push(FieldError::required(path, "must specify a peer")),
+        (1.., Some(_)) => errors.push(FieldError::forbidden(path, "may not specify both ipBlock and another peer")),
+        _ => {}
+    }
+}
+
+/// A range of addresses and the ranges left out of it.
+pub fn validate_block(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let block = IPBlock::new(node);
+    let at = path.child("cidr");
+    let text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    if block.cidr().is_empty() {
+        errors.push(FieldError::required(&at, ""));
+        return;
+    }
+    if !formats::is_cidr(block.cidr()) {
+        errors.push(FieldError::invalid(&at, block.cidr(), text));
+        return;
+    }
+    for (i, range) in block.except().iter().enumerate() {
+        let at = path.child("except");
+        let at = at.index(i);
+        if !formats::is_cidr(range) {
+            errors.push(FieldError::invalid(&at, range, text));
+        } else if !strictly_within(range, block.cidr()) {
+            errors.push(FieldError::invalid(&at, range, "must be a strict subset of `cidr`"));
+        }
+    }
+}
+
+fn strictly_within(inner: &str, outer: &str) -> bool {
+    let parse = |text: &str| {
+        let (ip, bits) = text.split_once('/')?;
+        let (value, width): (u128, u32) = match ip.parse::<std::net::IpAddr>().ok()? {
+            std::net::IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32),
+            std::net::IpAddr::V6(v6) => (v6.to_bits(), 128),
+        };
+        Some((value, bits.parse::<u32>().ok()?, width))
+    };
+    let (Some((a, a_bits, a_width)), Some((b, b_bits, b_width))) = (parse(inner), parse(outer)) else { return false };
+    let mask = u128::MAX.checked_shl(128 - b_bits).unwrap_or(0);
+    a_width == b_width && a_bits > b_bits && a & mask == b & mask
+}

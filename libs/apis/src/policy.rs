@@ -1,0 +1,27 @@
+//! The policy group.
+
+use oarlock_meta::field::Raw;
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::Struct;
+use oarlock_schema::views::View;
+use oarlock_schema::views::policy_v1::PodDisruptionBudgetSpec;
+
+use crate::apps::workload::count_or_share;
+use crate::rules::show;
+use crate::table::TypeRules;
+
+/// Rows of the policy group.
+pub const TYPES: &[TypeRules] =
+    &[TypeRules::of("policy/v1.PodDisruptionBudgetSpec").enums(&["unhealthyPodEvictionPolicy"]).validate(budget)];
+
+/// Upstream `ValidatePodDisruptionBudgetSpec`.
+fn budget(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = PodDisruptionBudgetSpec::new(node);
+    if spec.min_available().is_some() && spec.max_unavailable().is_some() {
+        let shown = Raw(show::internal(node));
+        errors.push(FieldError::invalid(path, shown, "minAvailable and maxUnavailable cannot be both set"));
+        return;
+    }
+    count_or_share(spec.min_available(), true, &path.child("minAvailable"), errors);
+    count_or_share(spec.max_unavailable(), true, &path.child("maxUnavailable"), errors);
+}

@@ -1,0 +1,16 @@
+//! The rbac group.
+
+use crate::table::TypeRules;
+
+pub mod binding;
+pub mod role;
+pub mod subject;
+
+/// Rows of the rbac group.
+pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("rbac/v1.Subject").default(subject::default),
+    TypeRules::of("rbac/v1.Role").validate(role::validate),
+    TypeRules::of("rbac/v1.ClusterRole").validate(role::validate),
+    TypeRules::of("rbac/v1.RoleBinding").validate(binding::validate).validate_update(binding::validate_update),
+    TypeRules::of("rbac/v1.ClusterRoleBinding").validate(binding::validate).validate_update(binding::validate_update),
+];

@@ -1,0 +1,148 @@
+//! What rules are made of: name formats and combinators that own upstream's message texts.
+
+use oarlock_meta::field::BadValue;
+use oarlock_meta::{ErrorList, FieldError, Path, names};
+use oarlock_schema::Value;
+use oarlock_schema::views::Map;
+
+pub mod formats;
+pub mod image;
+pub mod object_meta;
+pub mod selector;
+pub mod show;
+
+/// Upstream `IsNegativeErrorMsg`.
+pub const NON_NEGATIVE: &str = "must be greater than or equal to 0";
+/// Upstream `FieldImmutableErrorMsg`.
+pub const IMMUTABLE: &str = "field is immutable";
+/// Upstream `fileModeErrorMsg`.
+const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
+
+/// A value that may not change (upstream `ValidateImmutableField`).
+pub fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    if new != old {
+        errors.push(FieldError::invalid(path, show::value(new), IMMUTABLE));
+    }
+}
+
+/// Each text is one error about the value.
+pub fn each(texts: Vec<String>, value: impl BadValue, path: &Path<'_>, errors: &mut ErrorList) {
+    for text in texts {
+        errors.push(FieldError::invalid(path, &value, text));
+    }
+}
+
+/// RFC 1123 label.
+pub fn label(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    each(formats::dns1123_label(value), value, path, errors);
+}
+
+/// RFC 1123 subdomain.
+pub fn subdomain(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    each(names::subdomain_errors(value), value, path, errors);
+}
+
+/// An optional name that is an RFC 1123 subdomain.
+pub fn optional_subdomain(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if !value.is_empty() {
+        subdomain(value, path, errors);
+    }
+}
+
+/// A name with an optional domain, such as a label key.
+pub fn qualified(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    each(names::label_key_errors(value), value, path, errors);
+}
+
+/// A map of labels (upstream `ValidateLabels`).
+pub fn labels(map: Map<'_, &str>, path: &Path<'_>, errors: &mut ErrorList) {
+    for (key, value) in map.iter() {
+        qualified(key, path, errors);
+        each(names::label_value_errors(value), value, path, errors);
+    }
+}
+
+/// A text that must not be empty.
+pub fn required(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if value.is_empty() {
+        errors.push(FieldError::required(path, ""));
+    }
+}
+
+/// A number within bounds, both included.
+pub fn range(n: i64, low: i64, high: i64, path: &Path<'_>, errors: &mut ErrorList) {
+    if n < low || n > high {
+        errors.push(FieldError::invalid(path, n, format!("must be between {low} and {high}, inclusive")));
+    }
+}
+
+/// A port number.
+pub fn port(n: i64, path: &Path<'_>, errors: &mut ErrorList) {
+    range(n, 1, 65_535, path, errors);
+}
+
+/// A number that is at least zero.
+pub fn non_negative(n: i64, path: &Path<'_>, errors: &mut ErrorList) {
+    if n < 0 {
+        errors.push(FieldError::invalid(path, n, NON_NEGATIVE));
+    }
+}
+
+/// One of the texts; the order is the one that the error shows.
+pub fn one_of(value: &str, supported: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+    if !supported.contains(&value) {
+        errors.push(FieldError::not_supported(path, value, supported));
+    }
+}
+
+/// Permission bits of a file.
+pub fn file_mode(mode: Option<i64>, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(mode) = mode.filter(|m| !(0..=0o777).contains(m)) {
+        errors.push(FieldError::invalid(path, mode, FILE_MODE));
+    }
+}
+
+/// A path without `..` (upstream `validatePathNoBacksteps`).
+pub fn no_backsteps(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if text.split('/').any(|part| part == "..") {
+        errors.push(FieldError::invalid(path, text, "must not contain '..'"));
+    }
+}
+
+/// A path that stays below where it starts (upstream `validateLocalDescendingPath`).
+pub fn descending(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if text.starts_with('/') {
+        errors.push(FieldError::invalid(path, text, "must be a relative path"));
+    }
+    no_backsteps(text, path, errors);
+}
+
+/// A descending path whose first name does not begin with two dots, which is reserved (upstream `ValidateLocalNonReservedPath`).
+pub fn non_reserved(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    descending(text, path, errors);
+    if text.starts_with("..") && !text.starts_with("../") {
+        errors.push(FieldError::invalid(path, text, "must not start with '..'"));
+    }
+}
+
+/// An IP address as the older fields take it.
+pub fn ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if !formats::is_ip(text) {
+        errors.push(FieldError::invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
+    }
+}
+
+/// A port by number or name (upstream `ValidatePortNumOrName`).
+pub fn port_or_name(value: oarlock_schema::IntOrStr<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    match value {
+        oarlock_schema::IntOrStr::Int(n) => port(n, path, errors),
+        oarlock_schema::IntOrStr::Str(name) => each(formats::port_name(name), name, path, errors),
+    }
+}
+
+/// A quantity that is at least zero.
+pub fn quantity(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if text.starts_with('-') {
+        errors.push(FieldError::invalid(path, text, NON_NEGATIVE));
+    }
+}

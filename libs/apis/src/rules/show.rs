@@ -1,0 +1,106 @@
+//! How error texts show values: as upstream's `field.Error` prints them.
+
+use oarlock_meta::field::BadValue;
+use oarlock_meta::quote::quote;
+use oarlock_schema::{Struct, Value};
+
+/// A value as error texts show it: texts quoted, numbers plain, everything else as compact JSON, absent as `null`.
+#[must_use]
+pub fn value(value: Option<&Value>) -> Shown {
+    Shown(match value {
+        None => "null".to_owned(),
+        Some(value) => json(value),
+    })
+}
+
+/// A value that was printed already.
+#[derive(Debug)]
+pub struct Shown(String);
+
+impl BadValue for Shown {
+    fn render(&self) -> Option<String> {
+        Some(self.0.clone())
+    }
+}
+
+/// Compact JSON.
+#[must_use]
+pub fn json(value: &Value) -> String {
+    let mut out = String::new();
+    write(value, &mut out);
+    out
+}
+
+/// Compact JSON of a struct.
+#[must_use]
+pub fn node(node: &Struct) -> String {
+    let mut out = String::new();
+    list(&mut out, '{', '}', node.iter().map(|(def, v)| (Some(def.name), v)));
+    out
+}
+
+/// Compact JSON of a list.
+#[must_use]
+pub fn items(items: &[Value]) -> String {
+    let mut out = String::new();
+    list(&mut out, '[', ']', items.iter().map(|item| (None, item)));
+    out
+}
+
+/// A struct as upstream's internal types print, which have no JSON names: every field, with its Go name, absent ones as `null`.
+#[must_use]
+pub fn internal(shown: &Struct) -> String {
+    if shown.ty().name.starts_with("meta/") {
+        // Types of the meta group have no internal form.
+        return node(shown);
+    }
+    let node = shown;
+    let mut out = String::from("{");
+    for (i, (id, def)) in node.ty().iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        let name = match def.name {
+            "seLinuxOptions" => "SELinuxOptions".to_owned(),
+            name => name.chars().take(1).flat_map(char::to_uppercase).chain(name.chars().skip(1)).collect(),
+        };
+        out.push_str(&quote(&name));
+        out.push(':');
+        match node.field(id) {
+            Some(Value::Struct(inner)) => out.push_str(&internal(inner)),
+            Some(value) => write(value, &mut out),
+            None if def.pointer => out.push_str("null"),
+            None => write(&Value::zero(&def.shape), &mut out),
+        }
+    }
+    out.push('}');
+    out
+}
+
+fn write(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("null"),
+        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
+        Value::Int(n) => out.push_str(&n.to_string()),
+        Value::Number(text) => out.push_str(text),
+        Value::Str(text) => out.push_str(&quote(text)),
+        Value::List(items) => list(out, '[', ']', items.iter().map(|item| (None, item))),
+        Value::Struct(node) => list(out, '{', '}', node.iter().map(|(def, v)| (Some(def.name), v))),
+        Value::Map(map) => list(out, '{', '}', map.iter().map(|(k, v)| (Some(k), v))),
+    }
+}
+
+fn list<'a>(out: &mut String, open: char, close: char, items: impl Iterator<Item = (Option<&'a str>, &'a Value)>) {
+    out.push(open);
+    for (i, (key, value)) in items.enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        if let Some(key) = key {
+            out.push_str(&quote(key));
+            out.push(':');
+        }
+        write(value, out);
+    }
+    out.push(close);
+}

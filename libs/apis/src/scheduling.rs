@@ -1,0 +1,55 @@
+//! The scheduling group.
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::Struct;
+use oarlock_schema::views::View;
+use oarlock_schema::views::scheduling_v1::PriorityClass;
+
+use crate::table::TypeRules;
+
+/// Rows of the scheduling group.
+pub const TYPES: &[TypeRules] = &[TypeRules::of("scheduling/v1.PriorityClass")
+    .immutable(&["preemptionPolicy"])
+    .validate(class)
+    .validate_update(class_update)];
+
+/// Classes of Kubernetes itself, with what they must hold.
+const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+/// Highest value that others may give.
+const HIGHEST: i64 = 1_000_000_000;
+
+/// Upstream `ValidatePriorityClass`.
+fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let class = PriorityClass::new(node);
+    let name = class.metadata().name();
+    if name.starts_with("system-") {
+        let known = SYSTEM.iter().find(|(system, _)| *system == name);
+        let wrong = match known {
+            None => Some(format!("{name} is not a known system priority class")),
+            Some((_, value)) if *value != class.value() => {
+                Some(format!("value of {name} PriorityClass must be {value}"))
+            }
+            Some(_) if class.global_default() => Some(format!("globalDefault of {name} must be false")),
+            Some(_) => None,
+        };
+        if let Some(wrong) = wrong {
+            let at = path.child("metadata");
+            let text =
+                format!("priority class names with 'system-' prefix are reserved for system use only. error: {wrong}");
+            errors.push(FieldError::forbidden(&at.child("name"), text));
+        }
+    } else if class.value() > HIGHEST {
+        let text = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+        errors.push(FieldError::forbidden(&path.child("value"), text));
+    }
+    if let Some(policy) = class.preemption_policy() {
+        crate::rules::one_of(policy, &["PreemptLowerPriority", "Never"], &path.child("preemptionPolicy"), errors);
+    }
+}
+
+/// Upstream `ValidatePriorityClassUpdate`.
+fn class_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    if PriorityClass::new(new).value() != PriorityClass::new(old).value() {
+        errors.push(FieldError::forbidden(&path.child("value"), "may not be changed in an update."));
+    }
+}

@@ -1,0 +1,205 @@
+//! One visit of an object that calls the rules of each node's type.
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::{FieldId, Obj, Resource, Shape, Struct, Value};
+
+use crate::rules::object_meta;
+use crate::table::{Slot, kind_rules, slot};
+
+/// Fills in defaults, parents before children.
+pub fn default(obj: &mut Obj) {
+    default_node(obj);
+}
+
+fn default_node(node: &mut Struct) {
+    let Some(slot) = slot(node.ty()).filter(|s| s.defaults_below) else { return };
+    for constant in &slot.constants {
+        if node.field(constant.id).is_none_or(|v| v.is_null() || (!constant.pointer && is_zero(v))) {
+            node.set(constant.id, constant.value.clone());
+        }
+    }
+    if let Some(rule) = slot.rules.and_then(|r| r.default) {
+        rule(node);
+    }
+    for (_, value) in node.iter_mut() {
+        default_value(value);
+    }
+}
+
+fn default_value(value: &mut Value) {
+    match value {
+        Value::Struct(inner) => default_node(inner),
+        Value::List(items) => items.iter_mut().for_each(default_value),
+        Value::Map(map) => map.iter_mut().for_each(|(_, v)| default_value(v)),
+        _ => {}
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Str(s) => s.is_empty(),
+        Value::Int(n) => *n == 0,
+        Value::Bool(b) => !b,
+        Value::List(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Every error of an object.
+#[must_use]
+pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
+    let mut errors = ErrorList::default();
+    object_meta::validate(resource, kind_rules(obj.ty()), obj, &mut errors);
+    visit(obj, &Path::ROOT, &mut |node, slot, path| check(node, slot, path, &mut errors));
+    errors
+}
+
+/// Every error of an object that is being created: those of [`validate`] and what only creation refuses.
+#[must_use]
+pub fn validate_create(resource: &Resource, obj: &Obj) -> ErrorList {
+    let mut errors = validate(resource, obj);
+    visit(obj, &Path::ROOT, &mut |node, slot, path| {
+        if let Some(rule) = slot.rules.and_then(|r| r.create) {
+            rule(node, path, &mut errors);
+        }
+    });
+    errors
+}
+
+fn check(node: &Struct, slot: &Slot, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = |id: FieldId| node.ty().def(id).map_or("", |def| def.name);
+    for id in &slot.required {
+        let empty = |v: &Value| v.is_null() || is_zero(v) || v.as_map().is_some_and(oarlock_schema::Map::is_empty);
+        if node.field(*id).is_none_or(empty) {
+            errors.push(FieldError::required(&path.child(name(*id)), ""));
+        }
+    }
+    for id in &slot.enums {
+        enumeration(node, *id, path, errors);
+    }
+    for id in &slot.non_negative {
+        if let Some(n) = node.field(*id).and_then(Value::as_int).filter(|n| *n < 0) {
+            errors.push(FieldError::invalid(&path.child(name(*id)), n, crate::rules::NON_NEGATIVE));
+        }
+    }
+    if let Some(rule) = slot.rules.and_then(|r| r.validate) {
+        rule(node, path, errors);
+    }
+}
+
+fn enumeration(node: &Struct, id: FieldId, path: &Path<'_>, errors: &mut ErrorList) {
+    let (Some(def), Some(value)) = (node.ty().def(id), node.field(id)) else { return };
+    let here = path.child(def.name);
+    let one = |value: &Value, at: &Path<'_>, errors: &mut ErrorList| {
+        if let Some(text) = value.as_str().filter(|t| !def.allowed.contains(t) && (!t.is_empty() || def.pointer)) {
+            errors.push(FieldError::not_supported(at, text, def.allowed));
+        }
+    };
+    if matches!(def.shape, Shape::List(_)) {
+        for (i, item) in value.items().iter().enumerate() {
+            one(item, &here.index(i), errors);
+        }
+    } else {
+        one(value, &here, errors);
+    }
+}
+
+/// Every error of a change, besides those of the new object itself.
+#[must_use]
+pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
+    let mut errors = ErrorList::default();
+    object_meta::validate_update(resource, new, old, &mut errors);
+    compare(new, old, &Path::ROOT, &mut errors);
+    errors
+}
+
+/// Every error of a change through an endpoint: `""` is the object itself, anything else a subresource.
+///
+/// `status` and `binding` change nothing that the rules are about, so that objects whose rules have become stricter can still be run down;
+/// the other subresources must leave a valid object but may change what the object itself may not (a pod's ephemeral containers, its size).
+#[must_use]
+pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
+    let mut errors = match endpoint {
+        "status" | "binding" => {
+            let mut errors = ErrorList::default();
+            object_meta::validate(resource, kind_rules(new.ty()), new, &mut errors);
+            errors
+        }
+        _ => validate(resource, new),
+    };
+    if endpoint.is_empty() {
+        errors.extend(validate_update(resource, new, old));
+    } else {
+        object_meta::validate_update(resource, new, old, &mut errors);
+    }
+    errors
+}
+
+/// Warnings about an object.
+#[must_use]
+pub fn warnings(obj: &Obj) -> Vec<String> {
+    let mut texts = Vec::new();
+    visit(obj, &Path::ROOT, &mut |node, slot, path| {
+        if let Some(rule) = slot.rules.and_then(|r| r.warnings) {
+            rule(node, path, &mut texts);
+        }
+    });
+    texts
+}
+
+/// Visits a node and everything below it, parents first.
+fn visit(node: &Struct, path: &Path<'_>, f: &mut dyn FnMut(&Struct, &Slot, &Path<'_>)) {
+    let Some(slot) = slot(node.ty()).filter(|s| s.rules_below) else { return };
+    f(node, slot, path);
+    for (def, value) in node.iter() {
+        if def.shape.element_type().is_some() {
+            visit_value(value, &path.child(def.name), f);
+        }
+    }
+}
+
+fn visit_value(value: &Value, path: &Path<'_>, f: &mut dyn FnMut(&Struct, &Slot, &Path<'_>)) {
+    match value {
+        Value::Struct(inner) => visit(inner, path, f),
+        Value::List(items) => items.iter().enumerate().for_each(|(i, item)| visit_value(item, &path.index(i), f)),
+        Value::Map(map) => map.iter().for_each(|(key, item)| visit_value(item, &path.key(key), f)),
+        _ => {}
+    }
+}
+
+/// Calls the change rules of nodes that are at the same place in both objects; list items pair by position.
+fn compare(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(slot) = slot(new.ty()).filter(|s| s.rules_below && std::ptr::eq(new.ty(), old.ty())) else { return };
+    for id in &slot.immutable {
+        let Some(def) = new.ty().def(*id) else { continue };
+        crate::rules::immutable(new.field(*id), old.field(*id), &path.child(def.name), errors);
+    }
+    if let Some(rule) = slot.rules.and_then(|r| r.validate_update) {
+        rule(new, old, path, errors);
+    }
+    for (id, value) in new.entries() {
+        let (Some(def), Some(before)) = (new.ty().def(*id), old.field(*id)) else { continue };
+        if def.shape.element_type().is_some() {
+            compare_value(value, before, &path.child(def.name), errors);
+        }
+    }
+}
+
+fn compare_value(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match (new, old) {
+        (Value::Struct(new), Value::Struct(old)) => compare(new, old, path, errors),
+        (Value::List(new), Value::List(old)) => {
+            for (i, (new, old)) in new.iter().zip(old.iter()).enumerate() {
+                compare_value(new, old, &path.index(i), errors);
+            }
+        }
+        (Value::Map(new), Value::Map(old)) => {
+            for (key, value) in new.iter() {
+                if let Some(before) = old.get(key) {
+                    compare_value(value, before, &path.key(key), errors);
+                }
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,240 @@
+//! The HTTPS transport: HTTP/2 over TLS to one or several apiservers, ours or upstream's.
+//!
+//! Calls are spread over all servers; one that cannot be reached is left out for a while. Bodies are JSON. A call is repeated only when it is
+//! safe: reads after any failure of the connection; writes only when the server certainly did not begin with them (the connection was never
+//! made, the stream was refused, a GOAWAY excluded it) or refused them with 429 or 503 and a time to come back. What happened to any other
+//! write is unknown, and the 504 says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method as HttpMethod};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use oarlock_meta::{GroupResource, Status};
+use oarlock_schema::Resource;
+use tokio::time::{Instant, timeout_at};
+
+use crate::options::ListOptions;
+use crate::raw::{RawReply, RawRequest};
+use crate::request::{Reply, Request};
+use crate::transport::{Transport, WatchStream};
+
+mod answer;
+mod attempt;
+mod body;
+mod compose;
+mod connection;
+mod endpoint;
+mod frames;
+mod pool;
+mod token;
+mod watch;
+
+pub use connection::{Spawn, TokioSpawn};
+pub use endpoint::{Auth, Endpoint, Error};
+
+use attempt::{Failure, Retry, Verdict};
+use compose::Composed;
+use pool::{Pool, Stream};
+use token::Token;
+
+/// How long the headers of a watch may take: it begins with work on the server, but not with much.
+const WATCH_ACCEPT: Duration = Duration::from_secs(30);
+
+/// See the module text. Make one for each identity and share it.
+pub struct Https {
+    pool: Pool,
+    token: Token,
+    headers: HeaderMap,
+    retries: AtomicU64,
+}
+
+impl std::fmt::Debug for Https {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Https").field("servers", &self.pool.servers()).finish_non_exhaustive()
+    }
+}
+
+/// A request ready to be sent any number of times.
+struct Prepared {
+    composed: Composed,
+    /// Sending it twice is as good as once.
+    safe: bool,
+    resource: GroupResource,
+    name: String,
+}
+
+type Response = (http::Response<Incoming>, Stream);
+
+impl Https {
+    /// A transport to `endpoint`. Nothing is connected yet. `spawn` runs the connections; a service passes its gate, so that they end
+    /// with it.
+    ///
+    /// # Errors
+    /// When an address or a header value is malformed.
+    pub fn new(endpoint: Endpoint, spawn: Arc<dyn Spawn>) -> Result<Self, Error> {
+        let mut headers = HeaderMap::new();
+        let value = |name: &'static str, text: &str| {
+            HeaderValue::from_str(text).map_err(|_| Error::Header { name, value: text.to_owned() })
+        };
+        headers.insert(http::header::USER_AGENT, value("user-agent", &endpoint.user_agent)?);
+        if let Some(user) = &endpoint.impersonate {
+            headers.insert(HeaderName::from_static("impersonate-user"), value("impersonate-user", user)?);
+        }
+        let token = Token::new(endpoint.auth.clone())?;
+        let pool = Pool::new(&endpoint.servers, endpoint.server_name.as_deref(), endpoint.tls, spawn)?;
+        Ok(Self { pool, token, headers, retries: AtomicU64::new(0) })
+    }
+
+    /// New connections use this configuration from now on (a renewed client certificate); the present ones are closed when their
+    /// requests are done.
+    pub fn renew(&self, tls: Arc<rustls::ClientConfig>) {
+        self.pool.renew(tls);
+    }
+
+    /// How many attempts were repeated so far.
+    pub fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
+    }
+
+    /// Sends until there is an answer that is not worth another attempt.
+    async fn send(&self, prepared: &Prepared, deadline: Instant) -> Result<Response, Status> {
+        let mut retry = Retry::new(prepared.safe, deadline);
+        loop {
+            let failure = match self.once(prepared, deadline).await {
+                Ok(response) => match answer::refusal(&response.0) {
+                    Some(refusal) => Failure::Refused(refusal, Box::new(response)),
+                    None => return Ok(response),
+                },
+                Err(failure) => failure,
+            };
+            let (pause, why) = match retry.judge(failure) {
+                Verdict::Answer(response) => return Ok(*response),
+                Verdict::GiveUp(status) => return Err(status),
+                Verdict::Again(pause, why) => (pause, why),
+            };
+            self.retries.fetch_add(1, Ordering::Relaxed);
+            tracing::debug!(?pause, why, uri = %prepared.composed.uri, "request is repeated");
+            if why == attempt::UNAUTHORIZED {
+                self.token.forget();
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// One attempt: a connection, the request, the head of the answer.
+    async fn once(&self, prepared: &Prepared, deadline: Instant) -> Result<Response, Failure> {
+        let connecting = timeout_at(deadline, self.pool.connection()).await;
+        let mut connection = connecting.map_err(|_| Failure::Unreachable(self.pool.unreachable()))??;
+        let composed = &prepared.composed;
+        let mut request = http::Request::new(Full::new(composed.body.clone()));
+        *request.method_mut() = composed.method.clone();
+        *request.uri_mut() = connection.uri(&composed.uri).map_err(Failure::Request)?;
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        headers.extend(composed.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let authorized = match self.token.header().map_err(Failure::Request)? {
+            Some((header, renewable)) => {
+                headers.insert(http::header::AUTHORIZATION, header);
+                renewable
+            }
+            None => false,
+        };
+        let sent = timeout_at(deadline, connection.send(request)).await;
+        let (response, stream) = sent.map_err(|_| Failure::Deadline)??;
+        if authorized && response.status() == http::StatusCode::UNAUTHORIZED {
+            return Err(Failure::Unauthorized(Box::new((response, stream))));
+        }
+        Ok((response, stream))
+    }
+}
+
+#[async_trait]
+impl Transport for Https {
+    async fn call(&self, request: Request) -> Result<Reply, Status> {
+        let deadline = Instant::now() + request.timeout;
+        let resource = request.resource.group_resource();
+        let prepared = Prepared {
+            composed: compose::call(&request)?,
+            safe: matches!(request.call.verb(), "get" | "list"),
+            resource,
+            name: request.name.to_string(),
+        };
+        let mut again = prepared.safe;
+        loop {
+            let (response, stream) = self.send(&prepared, deadline).await?;
+            let code = response.status();
+            let retry_after = answer::retry_after(response.headers());
+            for warning in response.headers().get_all(http::header::WARNING) {
+                tracing::info!(uri = %prepared.composed.uri, ?warning, "the server warns");
+            }
+            let whole = timeout_at(deadline, body::whole(response.into_body())).await;
+            drop(stream);
+            match whole {
+                Ok(Ok(bytes)) if code.is_success() => return answer::reply(&request, code, bytes),
+                Ok(Ok(bytes)) => {
+                    let context = (prepared.composed.method.as_str(), &prepared.resource, prepared.name.as_str());
+                    return Err(answer::failure(code, &bytes, retry_after, context));
+                }
+                // The head of the answer came, its body was cut off: a read may ask again, once.
+                Ok(Err(_)) if again => again = false,
+                Ok(Err(why)) if prepared.safe => return Err(Status::service_unavailable(why)),
+                Ok(Err(why)) => return Err(attempt::unknown(&why)),
+                Err(_) if prepared.safe => return Err(attempt::late()),
+                Err(_) => return Err(attempt::unknown("the deadline passed")),
+            }
+        }
+    }
+
+    async fn watch(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        options: ListOptions,
+    ) -> Result<WatchStream, Status> {
+        let deadline = Instant::now() + WATCH_ACCEPT;
+        let prepared = Prepared {
+            composed: compose::watch(resource, namespace, &options)?,
+            safe: true,
+            resource: resource.group_resource(),
+            name: String::new(),
+        };
+        let (response, stream) = self.send(&prepared, deadline).await?;
+        let code = response.status();
+        if code.is_success() {
+            return Ok(Box::new(watch::HttpsWatch::new(resource.ty, response.into_body(), stream)));
+        }
+        let retry_after = answer::retry_after(response.headers());
+        let bytes = timeout_at(deadline, body::whole(response.into_body())).await;
+        let bytes = bytes.ok().and_then(Result::ok).unwrap_or_default();
+        Err(answer::failure(code, &bytes, retry_after, ("GET", &prepared.resource, "")))
+    }
+
+    async fn raw(&self, request: RawRequest) -> Result<RawReply, Status> {
+        let deadline = Instant::now() + request.timeout;
+        let safe = request.method == crate::raw::Method::Get;
+        let composed = compose::raw(request)?;
+        let prepared = Prepared { composed, safe, resource: GroupResource::new("", ""), name: String::new() };
+        let (response, stream) = self.send(&prepared, deadline).await?;
+        Ok(body::raw(response, stream))
+    }
+}
+
+/// The body of requests without one.
+fn empty() -> Bytes {
+    Bytes::new()
+}
+
+fn http_method(method: crate::raw::Method) -> HttpMethod {
+    match method {
+        crate::raw::Method::Get => HttpMethod::GET,
+        crate::raw::Method::Post => HttpMethod::POST,
+        crate::raw::Method::Put => HttpMethod::PUT,
+        crate::raw::Method::Patch => HttpMethod::PATCH,
+        crate::raw::Method::Delete => HttpMethod::DELETE,
+    }
+}

@@ -1,0 +1,68 @@
+//! Bodies of answers: taken whole, or part by part.
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
+use oarlock_meta::Status;
+use oarlock_schema::Str;
+
+use super::connection::chain;
+use super::pool::Stream;
+use crate::raw::{RawBody, RawReply};
+
+/// No answer to a call may be longer; lists of more are for pages.
+const LIMIT: usize = 1 << 30;
+
+/// The whole body. One frame is taken as it is, several are joined.
+pub(super) async fn whole(mut body: Incoming) -> Result<Bytes, String> {
+    let Some(first) = part(&mut body).await? else { return Ok(Bytes::new()) };
+    let Some(second) = part(&mut body).await? else { return Ok(first) };
+    let hint = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(LIMIT);
+    let mut whole = BytesMut::with_capacity(first.len() + second.len() + hint);
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&second);
+    while let Some(next) = part(&mut body).await? {
+        if whole.len() + next.len() > LIMIT {
+            return Err("the answer is too long".to_owned());
+        }
+        whole.extend_from_slice(&next);
+    }
+    Ok(whole.freeze())
+}
+
+/// The next data of a body. Cancel safe.
+pub(super) async fn part(body: &mut Incoming) -> Result<Option<Bytes>, String> {
+    loop {
+        let Some(frame) = body.frame().await else { return Ok(None) };
+        let frame = frame.map_err(|e| chain(&e))?;
+        // What is no data is trailers.
+        if let Ok(data) = frame.into_data()
+            && !data.is_empty()
+        {
+            return Ok(Some(data));
+        }
+    }
+}
+
+struct Parts {
+    body: Incoming,
+    _stream: Stream,
+}
+
+#[async_trait]
+impl RawBody for Parts {
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        part(&mut self.body).await.map_err(Status::service_unavailable).transpose()
+    }
+}
+
+pub(super) fn raw(response: http::Response<Incoming>, stream: Stream) -> RawReply {
+    let (head, body) = response.into_parts();
+    let text = |value: &http::HeaderValue| Str::from(value.to_str().unwrap_or_default());
+    RawReply {
+        code: head.status.as_u16(),
+        headers: head.headers.iter().map(|(name, value)| (Str::from(name.as_str()), text(value))).collect(),
+        body: Box::new(Parts { body, _stream: stream }),
+    }
+}

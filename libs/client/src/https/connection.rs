@@ -1,0 +1,199 @@
+//! One HTTP/2 connection, and the streams on it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls_pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::attempt::Failure;
+
+/// How long TCP, TLS and the HTTP/2 handshake may take together.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A connection that was silent for so long is asked whether it lives …
+const PING: Duration = Duration::from_secs(30);
+/// … and is given up when it does not answer in this time (both as client-go).
+const PONG: Duration = Duration::from_secs(15);
+/// Bytes that a server may send ahead of the reader on one stream: what a slow watcher costs at most.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// The same for a whole connection; wide, so that slow streams do not block the others.
+const CONNECTION_WINDOW: u32 = 32 * 1024 * 1024;
+/// Streams on one connection; a little below the apiserver's limit of 100, then another connection is made.
+pub(super) const STREAMS: usize = 90;
+
+/// Runs the tasks of connections.
+pub trait Spawn: Send + Sync + 'static {
+    /// Runs `task` to its end; dropping it instead closes the connection.
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>);
+}
+
+/// Runs them on the current tokio runtime: for tools and tests, which need no orderly end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TokioSpawn;
+
+impl Spawn for TokioSpawn {
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        #[expect(clippy::disallowed_methods, reason = "the one place for users without a gate")]
+        drop(tokio::spawn(task));
+    }
+}
+
+#[derive(Clone)]
+struct Exec(Arc<dyn Spawn>);
+
+impl<F: Future + Send + 'static> hyper::rt::Executor<F> for Exec {
+    fn execute(&self, future: F) {
+        self.0.spawn(Box::pin(async move {
+            future.await;
+        }));
+    }
+}
+
+/// A request or watch in flight; counted until it is dropped.
+pub(super) struct Stream {
+    open: Arc<AtomicUsize>,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A handle on a connection.
+#[derive(Clone)]
+pub(super) struct Connection {
+    sender: http2::SendRequest<Full<Bytes>>,
+    open: Arc<AtomicUsize>,
+    base: Arc<Base>,
+}
+
+/// An address, taken apart.
+#[derive(Debug)]
+pub(super) struct Base {
+    /// `host:port` for TCP.
+    pub(super) host: String,
+    pub(super) port: u16,
+    /// `host[:port]` for `:authority`.
+    pub(super) authority: String,
+    /// What comes before each path, without a slash at the end.
+    pub(super) prefix: String,
+    pub(super) name: ServerName<'static>,
+}
+
+impl Connection {
+    /// Connects.
+    pub(super) async fn make(
+        base: Arc<Base>,
+        tls: Arc<rustls::ClientConfig>,
+        spawn: Arc<dyn Spawn>,
+    ) -> Result<Self, String> {
+        let making = async {
+            let tcp = TcpStream::connect((base.host.as_str(), base.port)).await.map_err(|e| e.to_string())?;
+            tcp.set_nodelay(true).map_err(|e| e.to_string())?;
+            let tls = TlsConnector::from(tls).connect(base.name.clone(), tcp).await.map_err(|e| e.to_string())?;
+            if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
+                return Err("the server does not speak HTTP/2".to_owned());
+            }
+            http2::Builder::new(Exec(spawn.clone()))
+                .timer(TokioTimer::new())
+                .keep_alive_interval(PING)
+                .keep_alive_timeout(PONG)
+                .keep_alive_while_idle(true)
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .max_header_list_size(64 * 1024)
+                .handshake(TokioIo::new(tls))
+                .await
+                .map_err(|e| chain(&e))
+        };
+        let at = format!("{}:{}", base.host, base.port);
+        let (sender, connection) = timeout(CONNECT, making)
+            .await
+            .unwrap_or_else(|_| Err("timed out".to_owned()))
+            .map_err(|why| format!("connect to {at}: {why}"))?;
+        spawn.spawn(Box::pin(async move {
+            // Requests report the error themselves; this is for idle connections.
+            if let Err(error) = connection.await {
+                tracing::debug!(at, error = chain(&error), "connection ended");
+            }
+        }));
+        Ok(Self { sender, open: Arc::default(), base })
+    }
+
+    /// Whether new streams can be begun at all.
+    pub(super) fn lives(&self) -> bool {
+        !self.sender.is_closed()
+    }
+
+    /// How many streams are open.
+    pub(super) fn streams(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// The full URI of a path and query.
+    pub(super) fn uri(&self, path: &str) -> Result<http::Uri, String> {
+        let path = format!("{}{path}", self.base.prefix);
+        http::Uri::builder()
+            .scheme("https")
+            .authority(self.base.authority.as_str())
+            .path_and_query(path)
+            .build()
+            .map_err(|e| format!("the request has no valid path: {e}"))
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(super) async fn send(
+        &mut self,
+        request: http::Request<Full<Bytes>>,
+    ) -> Result<(http::Response<Incoming>, Stream), Failure> {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let stream = Stream { open: self.open.clone() };
+        match self.sender.try_send_request(request).await {
+            Ok(response) => Ok((response, stream)),
+            Err(mut error) => {
+                let returned = error.take_message().is_some();
+                let error = error.into_error();
+                let text = chain(&error);
+                if returned || refused(&error) { Err(Failure::NotBegun(text)) } else { Err(Failure::Broken(text)) }
+            }
+        }
+    }
+}
+
+/// Whether the server says that it did not look at the request: the stream was refused, or a graceful GOAWAY named an earlier one as the
+/// last (RFC 9113, 8.7).
+fn refused(error: &hyper::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(h2) = inner.downcast_ref::<h2::Error>() {
+            let reason = h2.reason();
+            return reason == Some(h2::Reason::REFUSED_STREAM)
+                || (h2.is_go_away() && h2.is_remote() && reason == Some(h2::Reason::NO_ERROR));
+        }
+        source = inner.source();
+    }
+    false
+}
+
+/// An error with its sources.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}

@@ -1,0 +1,79 @@
+//! The bearer token, read again from its file now and then.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::HeaderValue;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::endpoint::{Auth, Error};
+
+/// A token from a file is used for this long (as client-go).
+const FRESH: Duration = Duration::from_secs(60);
+
+/// Makes the `authorization` header.
+pub(super) enum Token {
+    None,
+    Fixed(HeaderValue),
+    File { path: PathBuf, read: Mutex<Option<(HeaderValue, Instant)>> },
+}
+
+impl Token {
+    pub(super) fn new(auth: Auth) -> Result<Self, Error> {
+        Ok(match auth {
+            Auth::None => Self::None,
+            Auth::Token(token) => {
+                Self::Fixed(header(&token).ok_or(Error::Credential { what: "token", reason: "malformed".to_owned() })?)
+            }
+            Auth::TokenFile(path) => Self::File { path, read: Mutex::default() },
+        })
+    }
+
+    /// The header, and whether another try may bring another one.
+    pub(super) fn header(&self) -> Result<Option<(HeaderValue, bool)>, String> {
+        match self {
+            Self::None => Ok(None),
+            Self::Fixed(value) => Ok(Some((value.clone(), false))),
+            Self::File { path, read } => {
+                let mut read = read.lock();
+                if let Some((value, until)) = &*read
+                    && Instant::now() < *until
+                {
+                    return Ok(Some((value.clone(), true)));
+                }
+                let value =
+                    std::fs::read_to_string(path).map_err(|e| format!("token file {}: {e}", path.display())).and_then(
+                        |text| header(text.trim()).ok_or_else(|| format!("token file {} is malformed", path.display())),
+                    );
+                match (value, &*read) {
+                    (Ok(value), _) => {
+                        *read = Some((value.clone(), Instant::now() + FRESH));
+                        Ok(Some((value, true)))
+                    }
+                    // While a file is being replaced the last token may still do.
+                    (Err(error), Some((old, _))) => {
+                        tracing::warn!(error, "token not renewed");
+                        Ok(Some((old.clone(), true)))
+                    }
+                    (Err(error), None) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// The server refused the token: read the file again.
+    pub(super) fn forget(&self) {
+        if let Self::File { read, .. } = self
+            && let Some((_, until)) = &mut *read.lock()
+        {
+            *until = Instant::now();
+        }
+    }
+}
+
+fn header(token: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty())?;
+    value.set_sensitive(true);
+    Some(value)
+}

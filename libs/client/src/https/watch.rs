@@ -1,0 +1,103 @@
+//! A watch over HTTPS: events out of lines, as fast as they are taken. Who does not take them stops the stream at its window.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use hyper::body::Incoming;
+use oarlock_meta::Status;
+use oarlock_schema::TypeRef;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::body;
+use super::frames::Frames;
+use super::pool::Stream;
+use crate::object::Object;
+use crate::peek::peek;
+use crate::request::Event;
+use crate::transport::Watch;
+
+pub(super) struct HttpsWatch {
+    ty: TypeRef,
+    body: Incoming,
+    frames: Frames,
+    ended: bool,
+    _stream: Stream,
+}
+
+#[derive(Deserialize)]
+struct Frame<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+impl HttpsWatch {
+    pub(super) fn new(ty: TypeRef, body: Incoming, stream: Stream) -> Self {
+        Self { ty, body, frames: Frames::default(), ended: false, _stream: stream }
+    }
+
+    fn failed(&mut self, why: String) -> Option<Vec<Event>> {
+        self.ended = true;
+        Some(vec![Event::Error(Status::service_unavailable(why))])
+    }
+}
+
+#[async_trait]
+impl Watch for HttpsWatch {
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        if self.ended {
+            return None;
+        }
+        let mut lines = Vec::new();
+        while lines.is_empty() {
+            // The only await: what came so far is kept in `frames`.
+            match body::part(&mut self.body).await {
+                Ok(Some(chunk)) => {
+                    if self.frames.push(chunk, &mut lines).is_err() {
+                        return self.failed("an event of the watch is too long".to_owned());
+                    }
+                }
+                Ok(None) if self.frames.open() => {
+                    return self.failed("the watch ended within an event".to_owned());
+                }
+                Ok(None) => {
+                    self.ended = true;
+                    return None;
+                }
+                Err(why) => return self.failed(format!("the watch broke: {why}")),
+            }
+        }
+        let mut events = Vec::with_capacity(lines.len());
+        for line in lines {
+            let event = event(self.ty, &line).unwrap_or_else(Event::Error);
+            self.ended = matches!(event, Event::Error(_));
+            events.push(event);
+            if self.ended {
+                break;
+            }
+        }
+        Some(events)
+    }
+}
+
+fn event(ty: TypeRef, line: &Bytes) -> Result<Event, Status> {
+    let unreadable =
+        |e: &dyn std::fmt::Display| Status::internal_error(format!("an event of the watch cannot be read: {e}"));
+    let frame: Frame<'_> = serde_json::from_slice(line).map_err(|e| unreadable(&e))?;
+    let text = frame.object.get();
+    let object = || Object::from_json(ty, line.slice_ref(text.as_bytes()));
+    Ok(match &*frame.kind {
+        "ADDED" => Event::Added(object()?),
+        "MODIFIED" => Event::Modified(object()?),
+        "DELETED" => Event::Deleted(object()?),
+        "BOOKMARK" => {
+            let head = peek(text.as_bytes())?;
+            Event::Bookmark { revision: head.revision(), initial_events_end: head.initial_events_end }
+        }
+        "ERROR" => Event::Error(serde_json::from_str(text).map_err(|e| unreadable(&e))?),
+        other => return Err(unreadable(&format_args!("unknown type {other:?}"))),
+    })
+}

@@ -1,0 +1,23 @@
+//! The one place where objects meet the codec.
+
+use bytes::Bytes;
+use oarlock_codec::{Mode, json};
+use oarlock_meta::Status;
+use oarlock_schema::{Obj, TypeRef};
+
+/// Decodes JSON bytes that a server sent as an object of `ty`; fills in `kind` and `apiVersion`, which items of lists leave out.
+/// Unknown fields are dropped: a newer server may know more.
+///
+/// # Errors
+/// 500 when the bytes do not fit the type.
+pub fn decode(ty: TypeRef, bytes: &[u8]) -> Result<Obj, Status> {
+    json::decode(bytes, ty, Mode::Lenient)
+        .map(|decoded| decoded.value)
+        .map_err(|e| Status::internal_error(format!("the server's {} cannot be read: {e}", ty.name)))
+}
+
+/// Encodes an object as JSON.
+#[must_use]
+pub fn encode(object: &Obj) -> Bytes {
+    json::encode(object).bytes.into()
+}

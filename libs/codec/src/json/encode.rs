@@ -1,0 +1,203 @@
+//! From structs and values to the JSON bytes that Go's encoder writes.
+
+use oarlock_schema::{FieldId, Shape, Struct, Value};
+
+/// JSON bytes of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoded {
+    /// The bytes, without a line break at the end.
+    pub bytes: Vec<u8>,
+    /// Where `"resourceVersion":"N",` belongs in `bytes`; `None` when the metadata holds one already, or nothing behind it.
+    pub splice: Option<usize>,
+}
+
+/// Encodes an object, in declaration order, as Go does.
+#[must_use]
+pub fn encode(root: &Struct) -> Encoded {
+    let mut bytes = Vec::with_capacity(1024);
+    let splice = encode_into(root, &mut bytes);
+    Encoded { bytes, splice }
+}
+
+/// Appends an object's JSON and says where in `out` the resourceVersion belongs.
+pub fn encode_into(root: &Struct, out: &mut Vec<u8>) -> Option<usize> {
+    let mut splice = None;
+    let ty = root.ty();
+    out.push(b'{');
+    let mut comma = false;
+    for (id, value) in root.entries() {
+        let Some(def) = ty.def(*id) else { continue };
+        if std::mem::replace(&mut comma, true) {
+            out.push(b',');
+        }
+        out.extend_from_slice(def.prefix.as_bytes());
+        match value {
+            Value::Struct(meta) if def.name == "metadata" => splice = metadata(meta, out),
+            _ => field::<true>(&def.shape, value, out),
+        }
+    }
+    out.push(b'}');
+    splice
+}
+
+fn metadata(node: &Struct, out: &mut Vec<u8>) -> Option<usize> {
+    let version = node.ty().field("resourceVersion")?.0;
+    let mut splice = None;
+    structure::<true>(node, out, |id, at| {
+        if id >= version && splice.is_none() {
+            splice = Some((id, at));
+        }
+    });
+    splice.and_then(|(id, at)| (id != version).then_some(at))
+}
+
+/// Appends any value. A text in a generic value is always a JSON text; field sets are embedded only below their struct.
+pub fn encode_value(value: &Value, out: &mut Vec<u8>) {
+    put::<true>(value, out);
+}
+
+/// As [`encode_value`], but without the escapes for HTML: the form in which embedded JSON is kept.
+pub(crate) fn encode_raw(value: &Value, out: &mut Vec<u8>) {
+    put::<false>(value, out);
+}
+
+fn put<const HTML: bool>(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Int(n) => out.extend_from_slice(itoa::Buffer::new().format(*n).as_bytes()),
+        Value::Number(text) => out.extend_from_slice(text.as_bytes()),
+        Value::Str(text) => string::<HTML>(text, out),
+        Value::Struct(node) => structure::<HTML>(node, out, |_, _| {}),
+        Value::List(items) => {
+            out.push(b'[');
+            let mut comma = false;
+            for item in items {
+                if std::mem::replace(&mut comma, true) {
+                    out.push(b',');
+                }
+                put::<HTML>(item, out);
+            }
+            out.push(b']');
+        }
+        Value::Map(map) => {
+            out.push(b'{');
+            let mut comma = false;
+            for (key, item) in map.entries() {
+                if std::mem::replace(&mut comma, true) {
+                    out.push(b',');
+                }
+                string::<HTML>(key, out);
+                out.push(b':');
+                put::<HTML>(item, out);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+/// `met` is told each field's id and the place where it begins.
+fn structure<const HTML: bool>(node: &Struct, out: &mut Vec<u8>, mut met: impl FnMut(FieldId, usize)) {
+    let ty = node.ty();
+    out.push(b'{');
+    let mut comma = false;
+    for (id, value) in node.entries() {
+        let Some(def) = ty.def(*id) else { continue };
+        if std::mem::replace(&mut comma, true) {
+            out.push(b',');
+        }
+        met(*id, out.len());
+        out.extend_from_slice(def.prefix.as_bytes());
+        field::<HTML>(&def.shape, value, out);
+    }
+    out.push(b'}');
+}
+
+#[inline]
+fn field<const HTML: bool>(shape: &Shape, value: &Value, out: &mut Vec<u8>) {
+    match (shape, value) {
+        (Shape::FieldsV1, Value::Str(json)) => raw(json.as_bytes(), out),
+        _ => put::<HTML>(value, out),
+    }
+}
+
+/// Whether Go writes this byte of a text as it is. 0xe2 may begin one of the two separators that it escapes.
+const PLAIN: [bool; 256] = {
+    let mut table = [true; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+        if byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2) {
+            table[byte] = false;
+        }
+        byte += 1;
+    }
+    table
+};
+
+fn special(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|b| !PLAIN.get(usize::from(*b)).copied().unwrap_or(false))
+}
+
+/// Appends a text in quotes, escaped as Go does, with or without its escapes for HTML.
+fn string<const HTML: bool>(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    while let Some(at) = special(rest) {
+        let (plain, tail) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = tail.split_first() else { break };
+        rest = after;
+        match byte {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0x08 => out.extend_from_slice(b"\\b"),
+            0x0c => out.extend_from_slice(b"\\f"),
+            0xe2 => rest = separator(after, out),
+            b'<' | b'>' | b'&' if !HTML => out.push(*byte),
+            byte => unicode(*byte, out),
+        }
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+/// Behind a byte 0xe2: writes U+2028 and U+2029 escaped, anything else as it is, and gives what is left.
+fn separator<'a>(after: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+    match after {
+        [0x80, last @ (0xa8 | 0xa9), rest @ ..] => {
+            out.extend_from_slice(if *last == 0xa8 { b"\\u2028" } else { b"\\u2029" });
+            rest
+        }
+        _ => {
+            out.push(0xe2);
+            after
+        }
+    }
+}
+
+fn unicode(byte: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let digit = |n: u8| HEX.get(usize::from(n & 15)).copied().unwrap_or(b'0');
+    out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte)]);
+}
+
+/// Appends JSON text that is kept as it came, with the characters escaped that Go escapes there.
+fn raw(mut rest: &[u8], out: &mut Vec<u8>) {
+    while let Some(at) = rest.iter().position(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
+        let (plain, tail) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((byte, after)) = tail.split_first() else { break };
+        rest = after;
+        if *byte == 0xe2 {
+            rest = separator(after, out);
+        } else {
+            unicode(*byte, out);
+        }
+    }
+    out.extend_from_slice(rest);
+}

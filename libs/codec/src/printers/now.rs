@@ -1,0 +1,45 @@
+//! The moment for which a table is made, against which it counts ages.
+
+use oarlock_meta::time::{GoDuration, MicroTime, Time, human_duration};
+
+/// The moment for which a table is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now(pub MicroTime);
+
+/// What an unset time shows.
+const UNKNOWN: &str = "<unknown>";
+
+impl Now {
+    /// Age of a moment (`Time` or `MicroTime`); `<unknown>` when it is not set.
+    pub(super) fn since(self, text: &str) -> String {
+        micros(text).map_or_else(|| UNKNOWN.to_owned(), |then| human(self.0.unix_micros() - then))
+    }
+}
+
+/// The time between two moments; `<unknown>` when one is not set.
+pub(super) fn between(from: &str, to: &str) -> String {
+    match (micros(from), micros(to)) {
+        (Some(from), Some(to)) => human(to - from),
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// A span of seconds.
+pub(super) fn seconds(seconds: i64) -> String {
+    human(seconds.saturating_mul(1_000_000))
+}
+
+fn human(micros: i64) -> String {
+    human_duration(GoDuration::from_nanos(micros.saturating_mul(1000)))
+}
+
+/// Microseconds since 1970 of a set time.
+pub(super) fn micros(text: &str) -> Option<i64> {
+    let micros = match Time::parse(text) {
+        Ok(time) if time.is_zero() => return None,
+        Ok(time) if !text.contains('.') => return Some(time.unix().saturating_mul(1_000_000)),
+        Ok(_) => MicroTime::parse(text).ok()?,
+        Err(_) => return None,
+    };
+    Some(micros.unix_micros())
+}

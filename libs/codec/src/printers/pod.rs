@@ -1,0 +1,171 @@
+//! Pods: what of all the containers' states is worth one word.
+
+use oarlock_schema::Value;
+use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, Pod, PodSpec, PodStatus};
+
+use super::text::{NONE, or};
+use super::{Now, Row, cells, now};
+
+/// What the states of containers add up to.
+struct Summary<'a> {
+    reason: String,
+    ready: usize,
+    restarts: Restarts<'a>,
+    /// Init containers are still at work; what the others say does not count.
+    initializing: bool,
+    /// Restarts of sidecars alone.
+    sidecars: Restarts<'a>,
+}
+
+/// Restarts, and when the container that was restarted last had ended.
+#[derive(Default, Clone, Copy)]
+struct Restarts<'a> {
+    count: i64,
+    last: Option<&'a str>,
+}
+
+impl<'a> Restarts<'a> {
+    fn add(&mut self, status: ContainerStatus<'a>) {
+        self.count += status.restart_count();
+        let ended = status.last_state().terminated().map(|t| t.finished_at());
+        if let Some(ended) = ended.filter(|e| now::micros(e) > self.last.and_then(now::micros)) {
+            self.last = Some(ended);
+        }
+    }
+
+    fn text(self, now: Now) -> String {
+        match self.last {
+            Some(last) if self.count != 0 => format!("{} ({} ago)", self.count, now.since(last)),
+            _ => self.count.to_string(),
+        }
+    }
+}
+
+pub(super) fn pod(pod: Pod<'_>, now: Now) -> Row {
+    let (meta, spec, status) = (pod.metadata(), pod.spec(), pod.status());
+    let mut summary = init_containers(spec, status);
+    if !summary.initializing || is_true(status, "Initialized", true) {
+        main_containers(status, &mut summary);
+    }
+    let terminal = matches!(status.phase(), "Succeeded" | "Failed");
+    if meta.deletion_timestamp().is_some() {
+        if status.reason() == "NodeLost" {
+            summary.reason = "Unknown".into();
+        } else if !terminal {
+            summary.reason = "Terminating".into();
+        }
+    }
+    let sidecars = spec.init_containers().iter().filter(|c| c.restart_policy() == Some("Always")).count();
+    let containers = spec.containers().len() + sidecars;
+    let ip = or(status.pod_ip(), status.pod_ips().get(0).map_or("", |ip| ip.ip()));
+    Row {
+        cells: cells![
+            meta.name(),
+            format!("{}/{containers}", summary.ready),
+            summary.reason,
+            summary.restarts.text(now),
+            now.since(meta.creation_timestamp()),
+            or(ip, NONE),
+            or(spec.node_name(), NONE),
+            or(status.nominated_node_name(), NONE),
+            gates(spec, status),
+        ],
+        completed: match status.phase() {
+            "Succeeded" => Some(("Succeeded", "The pod has completed successfully.")),
+            "Failed" => Some(("Failed", "The pod failed.")),
+            _ => None,
+        },
+    }
+}
+
+/// The pod's own word, or that of the first init container that is not through.
+fn init_containers<'a>(spec: PodSpec<'a>, status: PodStatus<'a>) -> Summary<'a> {
+    let gated = status.conditions().iter().any(|c| c.type_() == "PodScheduled" && c.reason() == "SchedulingGated");
+    let reason = if gated { "SchedulingGated" } else { or(status.reason(), status.phase()) };
+    let mut summary = Summary {
+        reason: reason.to_owned(),
+        ready: 0,
+        restarts: Restarts::default(),
+        initializing: false,
+        sidecars: Restarts::default(),
+    };
+    for (i, container) in status.init_container_statuses().iter().enumerate() {
+        summary.restarts.add(container);
+        let declared = spec.init_containers().iter().rfind(|c| c.name() == container.name());
+        let sidecar = declared.is_some_and(|c| c.restart_policy() == Some("Always"));
+        if sidecar {
+            summary.sidecars.add(container);
+        }
+        let state = container.state();
+        let waiting = state.waiting().map_or("", |w| w.reason());
+        let word = match state.terminated() {
+            Some(ended) if ended.exit_code() == 0 => continue,
+            _ if sidecar && container.started() == Some(true) => {
+                summary.ready += usize::from(container.ready());
+                continue;
+            }
+            Some(ended) => exit_word(ended),
+            None if !waiting.is_empty() && waiting != "PodInitializing" => waiting.to_owned(),
+            None => format!("{i}/{}", spec.init_containers().len()),
+        };
+        summary.reason = format!("Init:{word}");
+        summary.initializing = true;
+        break;
+    }
+    summary
+}
+
+fn main_containers<'a>(status: PodStatus<'a>, summary: &mut Summary<'a>) {
+    summary.restarts = summary.sidecars;
+    let (mut running, mut error) = (false, String::new());
+    for container in status.container_statuses().iter().rev() {
+        summary.restarts.add(container);
+        let state = container.state();
+        let waiting = state.waiting().map_or("", |w| w.reason());
+        if !waiting.is_empty() {
+            summary.reason = waiting.to_owned();
+        } else if let Some(ended) = state.terminated() {
+            summary.reason = exit_word(ended);
+            if ended.exit_code() != 0 {
+                error.clone_from(&summary.reason);
+            }
+        } else if container.ready() && state.running().is_some() {
+            running = true;
+            summary.ready += 1;
+        }
+    }
+    // Some containers being through does not make the pod so.
+    if summary.reason == "Completed" {
+        if running && is_true(status, "Ready", false) {
+            summary.reason = "Running".into();
+        } else if !error.is_empty() {
+            summary.reason = error;
+        } else if running {
+            summary.reason = "NotReady".into();
+        }
+    }
+}
+
+fn exit_word(ended: ContainerStateTerminated<'_>) -> String {
+    match (ended.reason(), ended.signal()) {
+        ("", 0) => format!("ExitCode:{}", ended.exit_code()),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
+    }
+}
+
+/// Whether a condition is true; of several of one type the first counts, or any.
+fn is_true(status: PodStatus<'_>, condition: &str, first: bool) -> bool {
+    let mut same = status.conditions().iter().filter(|c| c.type_() == condition);
+    let fulfilled = |status: &str| status == "True";
+    if first { same.next().is_some_and(|c| fulfilled(c.status())) } else { same.any(|c| fulfilled(c.status())) }
+}
+
+fn gates(spec: PodSpec<'_>, status: PodStatus<'_>) -> Value {
+    let gates = spec.readiness_gates();
+    if gates.is_empty() {
+        return NONE.into();
+    }
+    let open = gates.iter().filter(|gate| is_true(status, gate.condition_type(), true)).count();
+    format!("{open}/{}", gates.len()).into()
+}

@@ -1,0 +1,12 @@
+//! Protobuf, as upstream's generated Go code reads and writes it: bodies in the `k8s\0` envelope, watch frames.
+
+mod decode;
+mod encode;
+mod envelope;
+mod plan;
+mod special;
+mod wire;
+
+pub use decode::{decode, decode_message, peek_gvk};
+pub use encode::{encode, encode_message};
+pub use envelope::{Envelope, MAGIC, open, seal, watch_event, watch_frame};

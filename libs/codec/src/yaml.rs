@@ -1,0 +1,8 @@
+//! YAML request bodies and answers, as `sigs.k8s.io/yaml` reads and writes them: YAML 1.1 scalars, string keys, sorted maps.
+
+mod read;
+mod resolve;
+mod write;
+
+pub use read::{decode, decode_value};
+pub use write::{encode, encode_value};

@@ -1,0 +1,270 @@
+//! Damaged input never makes a decoder panic, and whatever decodes encodes to something that decodes to the same object.
+//!
+//! A bounded run with fixed seeds over mutations of real bodies, in every encoding.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use oarlock_codec::{Mode, json, protobuf, tree, yaml};
+use oarlock_schema::{Obj, TypeRef, Value, type_named};
+use proptest::prelude::*;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+
+const POD: &str = include_str!("data/pod.json");
+const CRD: &str = r#"{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"foos.x.io","managedFields":[{"manager":"m","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"k:{\"a\":1}":{}}}}]},"spec":{"group":"x.io","names":{"plural":"foos","kind":"Foo"},"versions":[{"name":"v1","served":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"a":{"minimum":0.5,"default":{"z":[1,2.50]},"enum":["x",1e3]},"b":{"items":[{"type":"string"}],"additionalProperties":false,"dependencies":{"q":["a"],"r":{"type":"object"}}}}}}}]}}"#;
+const SECRET: &str = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s","creationTimestamp":"2026-01-02T03:04:05Z"},"data":{"a":"AAECAw==","b":""},"type":"Opaque"}"#;
+const SERVICE_YAML: &str = "kind: Service\napiVersion: v1\nmetadata:\n  name: web\n  labels: &l {app: web, \"on\": 'yes'}\nspec:\n  selector:\n    <<: *l\n    tier: |\n      a\n      b\n  ports:\n  - port: 80\n    targetPort: http\n  - {port: 0x1F90, name: >-\n      x}\n";
+
+fn ty(name: &str) -> TypeRef {
+    type_named(name).unwrap()
+}
+
+fn seeds() -> [(TypeRef, &'static str); 3] {
+    [(ty("core/v1.Pod"), POD), (ty("apiextensions/v1.CustomResourceDefinition"), CRD), (ty("core/v1.Secret"), SECRET)]
+}
+
+/// What an object must still be after it went out and in again.
+fn round_trips(obj: &Obj) {
+    let bytes = json::encode(obj);
+    let again = json::decode(&bytes.bytes, obj.ty(), Mode::Strict).unwrap();
+    assert_eq!(again.findings, []);
+    assert_eq!(&again.value, obj);
+    assert_eq!(json::splice_offset(&bytes.bytes), bytes.splice, "{}", String::from_utf8_lossy(&bytes.bytes));
+    let wire = protobuf::encode(obj);
+    let read = protobuf::decode(&wire, obj.ty()).unwrap().value;
+    assert_eq!(protobuf::encode(&read), wire);
+}
+
+/// Some bytes changed, removed, doubled, or swapped for fragments that decoders care about.
+fn mutate(rng: &mut StdRng, seed: &[u8]) -> Vec<u8> {
+    const FRAGMENTS: [&[u8]; 24] = [
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b"\"",
+        b"\\",
+        b"\\u",
+        b"\\ud800",
+        b"null",
+        b"-",
+        b"1e999",
+        b"0.5",
+        b"99999999999999999999",
+        b",",
+        b":",
+        b"\xff",
+        b"\xe2\x80\xa8",
+        b"\0",
+        b"true",
+        b"\n",
+        b"&a ",
+        b"*a",
+        b"\x0a\xff\xff\xff\xff\x0f",
+        b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
+    ];
+    let mut out = seed.to_vec();
+    for _ in 0..rng.random_range(1..5) {
+        let at = rng.random_range(0..=out.len());
+        let to = (at + rng.random_range(0..12)).min(out.len());
+        match rng.random_range(0..6) {
+            0 => drop(out.drain(at..to)),
+            1 => {
+                let copy = out[at..to].to_vec();
+                out.splice(at..at, copy);
+            }
+            2 => out.truncate(at),
+            3 if at < out.len() => out[at] = rng.random(),
+            4 if at < out.len() => out[at] ^= 1 << rng.random_range(0..8),
+            _ => {
+                let fragment = FRAGMENTS[rng.random_range(0..FRAGMENTS.len())];
+                out.splice(at..at, fragment.iter().copied());
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn damaged_json_is_refused_or_read_soundly() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut read = 0;
+    for (ty, seed) in seeds() {
+        for _ in 0..3000 {
+            let body = mutate(&mut rng, seed.as_bytes());
+            let _ = json::peek_gvk(&body);
+            let _ = json::splice_offset(&body);
+            let strict = json::decode(&body, ty, Mode::Strict);
+            let lenient = json::decode(&body, ty, Mode::Lenient);
+            match (strict, lenient) {
+                (Ok(a), Ok(b)) => {
+                    assert_eq!(a.value, b.value);
+                    round_trips(&a.value);
+                    read += 1;
+                }
+                (Err(a), Err(b)) => assert_eq!(a, b),
+                (a, b) => panic!("strictness changes the outcome: {a:?} {b:?}"),
+            }
+        }
+    }
+    assert!(read > 100, "only {read} bodies were still readable");
+}
+
+#[test]
+fn damaged_protobuf_is_refused_or_read_soundly() {
+    let mut rng = StdRng::seed_from_u64(2);
+    let mut read = 0;
+    for (ty, seed) in seeds() {
+        let whole = protobuf::encode(&json::decode(seed.as_bytes(), ty, Mode::Strict).unwrap().value);
+        for _ in 0..3000 {
+            let body = mutate(&mut rng, &whole);
+            let _ = protobuf::peek_gvk(&body);
+            if let Ok(obj) = protobuf::decode(&body, ty) {
+                // Floats and times at the rim of their range may not come back through JSON; the binary form must.
+                let wire = protobuf::encode(&obj.value);
+                let again = protobuf::decode(&wire, ty).unwrap().value;
+                assert_eq!(protobuf::encode(&again), wire);
+                let _ = json::encode(&obj.value);
+                read += 1;
+            }
+        }
+    }
+    assert!(read > 100, "only {read} bodies were still readable");
+}
+
+#[test]
+fn damaged_yaml_is_refused_or_read_soundly() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let service = ty("core/v1.Service");
+    let mut read = 0;
+    for _ in 0..3000 {
+        let body = mutate(&mut rng, SERVICE_YAML.as_bytes());
+        if let Ok(decoded) = yaml::decode(&body, service, Mode::Strict) {
+            let text = yaml::encode(&decoded.value);
+            let again = yaml::decode(&text, service, Mode::Strict).unwrap();
+            assert_eq!(again.value, decoded.value, "{}", String::from_utf8_lossy(&text));
+            read += 1;
+        }
+    }
+    assert!(read > 100, "only {read} bodies were still readable");
+}
+
+#[test]
+fn noise_never_panics() {
+    let mut rng = StdRng::seed_from_u64(4);
+    let pod = ty("core/v1.Pod");
+    for _ in 0..3000 {
+        let len = rng.random_range(0..64);
+        let mut noise: Vec<u8> = (0..len).map(|_| rng.random()).collect();
+        let _ = json::decode(&noise, pod, Mode::Strict);
+        let _ = json::decode_value(&noise, Mode::Strict);
+        let _ = yaml::decode_value(&noise, Mode::Strict);
+        noise.splice(0..0, *b"k8s\0");
+        let _ = protobuf::decode(&noise, pod);
+        let _ = protobuf::decode_message(&noise, pod);
+    }
+}
+
+#[test]
+fn nesting_is_bounded_in_every_encoding() {
+    let (pod, crd) = (ty("core/v1.Pod"), ty("apiextensions/v1.CustomResourceDefinition"));
+    for depth in [200, 500, 9_000, 200_000] {
+        let lists = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let generic = json::decode_value(lists.as_bytes(), Mode::Strict);
+        assert_eq!(generic.is_ok(), depth == 200, "{depth}");
+        let skipped = json::decode(format!("{{\"foo\":{lists}}}").as_bytes(), pod, Mode::Strict);
+        assert_eq!(skipped.is_ok(), depth < 10_000, "{depth}");
+        let yaml = yaml::decode_value(lists.as_bytes(), Mode::Strict);
+        assert_eq!(yaml.is_ok(), depth == 200, "{depth}");
+        let schema = format!("{}{}", "{\"not\":".repeat(depth) + "{}", "}".repeat(depth));
+        let body = format!("{{\"spec\":{{\"versions\":[{{\"schema\":{{\"openAPIV3Schema\":{schema}}}}}]}}}}");
+        let typed = json::decode(body.as_bytes(), crd, Mode::Strict);
+        assert_eq!(typed.is_ok(), depth == 200, "{depth}");
+        let mut message = Vec::new();
+        // JSONSchemaProps.not is field 28: tag 0xe2 0x01, then the length.
+        for _ in 0..depth.min(2_000) {
+            let mut outer = vec![0xe2, 0x01];
+            let mut len = message.len();
+            while len >= 0x80 {
+                outer.push(u8::try_from(len & 0x7f).unwrap() | 0x80);
+                len >>= 7;
+            }
+            outer.push(u8::try_from(len).unwrap());
+            outer.append(&mut message);
+            message = outer;
+        }
+        let decoded = protobuf::decode_message(&message, ty("apiextensions/v1.JSONSchemaProps"));
+        assert_eq!(decoded.is_ok(), depth == 200, "{depth}");
+    }
+}
+
+#[test]
+fn yaml_bombs_are_refused() {
+    let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for level in 1..12 {
+        let refs = vec![format!("*a{}", level - 1); 10].join(",");
+        bomb.push_str(&format!("a{level}: &a{level} [{refs}]\n"));
+    }
+    let error = yaml::decode_value(bomb.as_bytes(), Mode::Lenient).unwrap_err();
+    assert_eq!(error.to_string(), "yaml: document contains excessive aliasing");
+    let own = yaml::decode_value(b"a: &a [*a]", Mode::Lenient).unwrap_err();
+    assert_eq!(own.to_string(), "yaml: anchor value contains itself");
+}
+
+#[test]
+fn a_hostile_order_of_keys_costs_no_quadratic_time() {
+    let keys: Vec<String> = (0..100_000).rev().map(|i| format!("\"k{i:06}\":\"\"")).collect();
+    let body = format!("{{\"data\":{{{}}}}}", keys.join(","));
+    let map = json::decode(body.as_bytes(), ty("core/v1.ConfigMap"), Mode::Strict).unwrap().value;
+    assert_eq!(map.get("data").and_then(Value::as_map).map(oarlock_schema::Map::len), Some(100_000));
+    let wire = protobuf::encode(&map);
+    assert_eq!(protobuf::decode(&wire, map.ty()).unwrap().value, {
+        let mut named = map.clone();
+        named.set_gvk(map.ty().gvk.unwrap());
+        named
+    });
+}
+
+fn generic() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,40}".prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+        "[ynYN~.0-9eExXoO:+-]{0,6}".prop_map(Value::from),
+        "[a-z\\n\\t #:'\"|>&*!%@`{}\\[\\],?-]{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(|items| items.into_iter().collect()),
+            prop::collection::vec(("\\PC{0,8}", inner), 0..6).prop_map(|pairs| Value::Map(pairs.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_value_comes_back_from_json_and_yaml(value in generic()) {
+        let mut bytes = Vec::new();
+        json::encode_value(&value, &mut bytes);
+        prop_assert_eq!(&json::decode_value(&bytes, Mode::Strict).unwrap().value, &value);
+        let pretty = json::pretty(&bytes);
+        prop_assert_eq!(&json::decode_value(&pretty, Mode::Strict).unwrap().value, &value);
+        let text = yaml::encode_value(&value);
+        let read = yaml::decode_value(&text, Mode::Strict).map_err(|e| TestCaseError::fail(format!("{e}\n{}", String::from_utf8_lossy(&text))))?;
+        prop_assert_eq!(&read.value, &value, "{}", String::from_utf8_lossy(&text));
+    }
+
+    #[test]
+    fn a_value_read_through_a_type_is_the_object_that_its_json_gives(value in generic(), name in "[a-z]{0,8}") {
+        let pod = ty("core/v1.Pod");
+        let body: Value = Value::Map([("spec", value), ("metadata", Value::Map([("name", Value::from(name))].into_iter().collect()))].into_iter().collect());
+        let mut bytes = Vec::new();
+        json::encode_value(&body, &mut bytes);
+        let typed = tree::type_value(&body, pod, Mode::Strict);
+        prop_assert_eq!(typed, json::decode(&bytes, pod, Mode::Strict));
+    }
+}

@@ -1,0 +1,17 @@
+//! What several services configure alike.
+//!
+//! - [`Kubeconfig`] is the file every Kubernetes client reads: written for the user and for every component, read by the
+//!   components that run as processes of their own. [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: where the
+//!   server is, whom to trust, who one is.
+//! - [`DataDir`] is the one place that knows what lies where in `--data-dir`.
+
+mod data_dir;
+mod error;
+mod kubeconfig;
+
+pub use data_dir::DataDir;
+pub use error::{Error, Result};
+pub use kubeconfig::{
+    AuthInfo, ClientKey, Cluster, Context, Credential, Endpoint, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
+    ServerTrust,
+};

@@ -1,0 +1,23 @@
+//! The words of the Kubernetes API: group-version-kinds, names, quantities, selectors, times, Status.
+//!
+//! Pure values without any I/O; every other crate speaks in these. Texts that clients see are upstream's.
+
+pub mod field;
+pub mod gvk;
+pub mod ids;
+pub mod names;
+pub mod quantity;
+pub mod quote;
+pub mod revision;
+pub mod selector;
+pub mod status;
+pub mod time;
+
+pub use field::{ErrorList, FieldError, FieldErrorKind, Path};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use ids::Uid;
+pub use quantity::Quantity;
+pub use revision::Revision;
+pub use selector::{FieldSelector, LabelSelector};
+pub use status::{Cause, Reason, Status};
+pub use time::{GoDuration, MicroTime, Time};

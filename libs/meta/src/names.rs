@@ -1,0 +1,151 @@
+//! Names that the server makes: generated names and uids; and the keys and formats that many layers share.
+
+use std::fmt::Write as _;
+
+/// Longest prefix kept of a `generateName`, in bytes: 63 less the random part.
+pub const MAX_GENERATED_BASE: usize = 58;
+
+/// How many random characters a generated name ends in.
+pub const GENERATED_SUFFIX: usize = 5;
+
+/// The letters of random names: no vowels and nothing easily misread, so no words appear (upstream `rand.String`).
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A name from a `generateName` prefix: the prefix, cut, and five random characters.
+///
+/// `random` gives evenly distributed 64-bit numbers.
+pub fn generate_name(base: &str, random: &mut impl FnMut() -> u64) -> String {
+    let cut = base.floor_char_boundary(MAX_GENERATED_BASE);
+    let mut name = String::with_capacity(cut + GENERATED_SUFFIX);
+    name.push_str(base.get(..cut).unwrap_or(base));
+    push_random(&mut name, GENERATED_SUFFIX, random);
+    name
+}
+
+/// `length` random characters as generated names use them.
+pub fn random_suffix(length: usize, random: &mut impl FnMut() -> u64) -> String {
+    let mut out = String::with_capacity(length);
+    push_random(&mut out, length, random);
+    out
+}
+
+fn push_random(out: &mut String, length: usize, random: &mut impl FnMut() -> u64) {
+    let (mut bits, mut left, mut wanted) = (0_u64, 0_u32, length);
+    while wanted > 0 {
+        if left == 0 {
+            (bits, left) = (random(), 12);
+        }
+        // Five bits at a time; the five values above the alphabet are thrown away, so every letter is as likely.
+        if let Some(letter) = ALPHABET.get((bits & 31) as usize) {
+            out.push(char::from(*letter));
+            wanted -= 1;
+        }
+        bits >>= 5;
+        left -= 1;
+    }
+}
+
+/// A version 4 UUID in text from 16 random bytes, as `metadata.uid` holds it.
+#[must_use]
+pub fn uid(random: [u8; 16]) -> String {
+    let mut value = u128::from_be_bytes(random);
+    value = (value & !(0xf << 76)) | (0x4 << 76);
+    value = (value & !(0x3 << 62)) | (0x2 << 62);
+    let mut out = String::with_capacity(36);
+    for (shift, digits) in [(96_u32, 8_usize), (80, 4), (64, 4), (48, 4), (0, 12)] {
+        if !out.is_empty() {
+            out.push('-');
+        }
+        let mask = (1_u128 << (digits * 4)) - 1;
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{:0digits$x}", (value >> shift) & mask);
+    }
+    out
+}
+
+/// The key of an object in caches and queues: `namespace/name`, or `name` when it has no namespace.
+#[must_use]
+pub fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// The namespace (empty when there is none) and name of a [`key`].
+#[must_use]
+pub fn split_key(key: &str) -> (&str, &str) {
+    key.split_once('/').unwrap_or(("", key))
+}
+
+const LABEL_NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
+fn label_name_shape(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    bytes.first().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+}
+
+fn dns_label_shape(label: &str) -> bool {
+    let edge = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = label.as_bytes();
+    bytes.first().is_some_and(edge) && bytes.last().is_some_and(edge) && bytes.iter().all(|b| edge(b) || *b == b'-')
+}
+
+/// What is wrong with `name` as an RFC 1123 subdomain; empty when nothing is. Upstream's texts.
+#[must_use]
+pub fn subdomain_errors(name: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if name.len() > 253 {
+        errors.push("must be no more than 253 bytes".to_owned());
+    }
+    if !name.split('.').all(dns_label_shape) {
+        errors.push(SUBDOMAIN.to_owned());
+    }
+    errors
+}
+
+/// What is wrong with `key` as a label key (a qualified name); empty when nothing is. Upstream's texts.
+#[must_use]
+pub fn label_key_errors(key: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    let mut parts = key.split('/');
+    let (first, second, third) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+    let name = match (second, third) {
+        (_, Some(_)) => {
+            let text = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
+            return vec![format!("a valid label key {LABEL_NAME} {text}")];
+        }
+        (None, None) => first,
+        (Some(name), None) => {
+            if first.is_empty() {
+                errors.push("prefix part must be non-empty".to_owned());
+            } else {
+                errors.extend(subdomain_errors(first).into_iter().map(|error| format!("prefix part {error}")));
+            }
+            name
+        }
+    };
+    if name.is_empty() {
+        errors.push("name part must be non-empty".to_owned());
+    } else if name.len() > 63 {
+        errors.push("name part must be no more than 63 bytes".to_owned());
+    }
+    if !label_name_shape(name) {
+        errors.push(format!("name part {LABEL_NAME}"));
+    }
+    errors
+}
+
+/// What is wrong with `value` as a label value; empty when nothing is. Upstream's texts.
+#[must_use]
+pub fn label_value_errors(value: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if value.len() > 63 {
+        errors.push("must be no more than 63 bytes".to_owned());
+    }
+    if !value.is_empty() && !label_name_shape(value) {
+        errors.push(LABEL_VALUE.to_owned());
+    }
+    errors
+}

@@ -1,0 +1,159 @@
+//! The field set of a created object, written straight from the object into `fieldsV1` without a set in between.
+//!
+//! It is what a comparison with the type's zero object adds; every create pays for it, so it does not allocate per field.
+
+use oarlock_schema::{Obj, Struct, Value};
+use smallvec::SmallVec;
+
+use super::atom::{Atom, fields, is_empty, item_element, members, same, settle};
+use super::element::{Element, write_field_key};
+
+/// Fields of the metadata that nobody owns.
+pub(super) const SERVER_FIELDS: [&str; 9] = [
+    "clusterName",
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// The paths to leave out, by how deep the walk is.
+#[derive(Clone, Copy)]
+enum Skip<'a> {
+    Top(&'a [&'a str]),
+    Below(&'a [&'a str], &'a str),
+    Nothing,
+}
+
+impl<'a> Skip<'a> {
+    fn drops(self, name: &str) -> bool {
+        match self {
+            Self::Top(reset) => matches!(name, "apiVersion" | "kind") || reset.contains(&name),
+            Self::Below(reset, parent) => {
+                (parent == "metadata" && SERVER_FIELDS.contains(&name))
+                    || reset.iter().any(|path| path.split_once('.') == Some((parent, name)))
+            }
+            Self::Nothing => false,
+        }
+    }
+
+    fn inside(self, name: &'a str) -> Self {
+        match self {
+            Self::Top(reset) => Self::Below(reset, name),
+            Self::Below(..) | Self::Nothing => Self::Nothing,
+        }
+    }
+}
+
+/// The `fieldsV1` text of everything `obj` sets beyond its type's zero object; `None` when that is nothing. `reset` are
+/// the endpoint's reset fields: dotted paths, at most two names deep.
+pub(super) fn fields_of_new(obj: &Obj, reset: &[&str]) -> Option<String> {
+    let zero = Struct::zero(obj.ty());
+    let mut out = Vec::with_capacity(512);
+    out.push(b'{');
+    let written = structure(Some(&zero), obj, Skip::Top(reset), false, &mut out);
+    out.push(b'}');
+    if written { String::from_utf8(out).ok() } else { None }
+}
+
+/// Writes the fields of a struct, `comma` first if something stands before them, and says whether there is anything now.
+fn structure(old: Option<&Struct>, new: &Struct, skip: Skip<'_>, comma: bool, out: &mut Vec<u8>) -> bool {
+    let mut written = comma;
+    for (id, def, value) in fields(new) {
+        if !skip.drops(def.name) {
+            let old = old.and_then(|old| old.field(id));
+            written |= member(def.name, old, value, Atom::of_field(def), skip.inside(def.name), written, out);
+        }
+    }
+    written
+}
+
+/// Writes `"f:name":…` if the member has something to own, and says whether it did.
+fn member(
+    name: &str,
+    old: Option<&Value>,
+    new: &Value,
+    atom: Atom,
+    skip: Skip<'_>,
+    comma: bool,
+    out: &mut Vec<u8>,
+) -> bool {
+    let mark = out.len();
+    if comma {
+        out.push(b',');
+    }
+    write_field_key(name, out);
+    out.push(b':');
+    let written = body(old, new, atom, skip, out);
+    if !written {
+        out.truncate(mark);
+    }
+    written
+}
+
+fn body(old: Option<&Value>, new: &Value, atom: Atom, skip: Skip<'_>, out: &mut Vec<u8>) -> bool {
+    let atom = settle(atom, old, Some(new));
+    if matches!(atom, Atom::Leaf) || (is_empty(old) && is_empty(Some(new))) {
+        out.extend_from_slice(b"{}");
+        return old.is_none_or(|old| !same(old, new));
+    }
+    out.push(b'{');
+    let mut written = old.is_none();
+    if written {
+        out.extend_from_slice(b"\".\":{}");
+    }
+    let bare = out.len();
+    match atom {
+        Atom::Keyed(..) | Atom::Set => written |= items(new, atom, written, out),
+        Atom::Struct(ty) if new.as_struct().is_some_and(|node| std::ptr::eq(node.ty(), ty)) => {
+            if let Some(new) = new.as_struct() {
+                written = structure(old.and_then(Value::as_struct), new, skip, written, out);
+            }
+        }
+        _ => {
+            for (name, value) in members(Some(new)) {
+                if !skip.drops(name) {
+                    let old = old.and_then(|old| old.get(name));
+                    written |= member(name, old, value, atom.member(name), skip.inside(name), written, out);
+                }
+            }
+        }
+    }
+    if old.is_none() && out.len() == bare {
+        // A member without children is written `{}`.
+        out.truncate(bare.saturating_sub(6));
+    }
+    out.push(b'}');
+    written
+}
+
+fn items(list: &Value, atom: Atom, mut comma: bool, out: &mut Vec<u8>) -> bool {
+    let mut named: SmallVec<[(Element, &Value); 4]> =
+        list.items().iter().filter_map(|item| Some((item_element(item, atom).ok()?, item))).collect();
+    named.sort_by(|(a, _), (b, _)| a.order(b));
+    let mut written = false;
+    let mut rest = named.iter().peekable();
+    while let Some((element, item)) = rest.next() {
+        if std::mem::replace(&mut comma, true) {
+            out.push(b',');
+        }
+        element.write_key(out);
+        out.push(b':');
+        // Items of one name are owned in one piece.
+        let mut duplicate = false;
+        while rest.next_if(|(next, _)| next.order(element).is_eq()).is_some() {
+            duplicate = true;
+        }
+        if duplicate {
+            out.extend_from_slice(b"{}");
+        } else {
+            body(None, item, atom.item(), Skip::Nothing, out);
+        }
+        written = true;
+    }
+    written
+}

@@ -1,0 +1,275 @@
+//! `metadata.managedFields`: the owners of an object's fields, read, bounded and written.
+
+use std::borrow::Cow;
+
+use oarlock_meta::Time;
+use oarlock_schema::views::meta_v1::{ManagedFieldsEntry, ManagedFieldsEntryMut};
+use oarlock_schema::{Obj, Str, Struct, Value, View};
+
+use super::set::FieldSet;
+use super::wire;
+
+/// As many Update entries as an object keeps; the oldest are merged beyond (upstream `DefaultMaxUpdateManagers`).
+const MAX_UPDATERS: usize = 10;
+
+/// The manager that merged old Update entries go to.
+const ANCIENT: &str = "ancient-changes";
+
+/// Who did what through which endpoint: what tells entries apart. Appliers are the same whatever the version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Name of the manager.
+    pub manager: Str,
+    /// Server-side apply, as opposed to any other write.
+    pub applied: bool,
+    /// `apiVersion` of the written form.
+    pub api_version: Str,
+    /// The subresource, empty for the object itself.
+    pub subresource: Str,
+}
+
+impl Identity {
+    fn same(&self, other: &Self) -> bool {
+        self.manager == other.manager
+            && self.applied == other.applied
+            && self.subresource == other.subresource
+            && (self.applied || self.api_version == other.api_version)
+    }
+
+    /// The text by which upstream sorts and finds managers: the entry as JSON.
+    pub(super) fn sort_key(&self) -> String {
+        let mut out = Vec::new();
+        let text = |value: &str, out: &mut Vec<u8>| {
+            oarlock_codec::json::encode_value(&Value::from(value), out);
+        };
+        out.extend_from_slice(b"{\"manager\":");
+        text(&self.manager, &mut out);
+        out.extend_from_slice(b",\"operation\":");
+        text(if self.applied { "Apply" } else { "Update" }, &mut out);
+        if !self.applied {
+            out.extend_from_slice(b",\"apiVersion\":");
+            text(&self.api_version, &mut out);
+        }
+        if !self.subresource.is_empty() {
+            out.extend_from_slice(b",\"subresource\":");
+            text(&self.subresource, &mut out);
+        }
+        out.push(b'}');
+        String::from_utf8(out).unwrap_or_default()
+    }
+}
+
+/// The fields of one manager. The set is read from its text only when somebody looks.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Whose fields these are.
+    pub who: Identity,
+    /// When the manager last changed a field; entries made by a no-op apply have none.
+    pub time: Option<Time>,
+    text: Option<Str>,
+    set: Option<FieldSet>,
+}
+
+impl Entry {
+    /// An entry with a set.
+    #[must_use]
+    pub fn new(who: Identity, time: Option<Time>, set: FieldSet) -> Self {
+        Self { who, time, text: None, set: Some(set) }
+    }
+
+    /// The set; empty if its text is none.
+    #[must_use]
+    pub fn set(&self) -> Cow<'_, FieldSet> {
+        match (&self.set, &self.text) {
+            (Some(set), _) => Cow::Borrowed(set),
+            (None, Some(text)) => Cow::Owned(wire::decode(text).unwrap_or_default()),
+            (None, None) => Cow::Owned(FieldSet::default()),
+        }
+    }
+
+    /// Whether the set shares a path with `paths`.
+    #[must_use]
+    pub fn touches(&self, paths: &FieldSet) -> bool {
+        match (&self.set, &self.text) {
+            (Some(set), _) => set.touches(paths),
+            (None, Some(text)) => wire::touches(text, paths),
+            (None, None) => false,
+        }
+    }
+
+    /// Replaces the set.
+    pub fn put(&mut self, set: FieldSet) {
+        self.text = None;
+        self.set = Some(set);
+    }
+
+    fn is_empty(&self) -> bool {
+        match (&self.set, &self.text) {
+            (Some(set), _) => set.is_empty(),
+            (None, text) => text.as_ref().is_none_or(|text| text == "{}"),
+        }
+    }
+
+    fn text(&self) -> Str {
+        match (&self.text, &self.set) {
+            (Some(text), _) => text.clone(),
+            (None, Some(set)) => wire::encode(set),
+            (None, None) => Str::const_new("{}"),
+        }
+    }
+}
+
+/// All owners of an object's fields.
+#[derive(Debug, Clone, Default)]
+pub struct Managers {
+    /// One entry per identity.
+    pub entries: Vec<Entry>,
+}
+
+impl Managers {
+    /// Reads `metadata.managedFields`; `None` when an entry is malformed, which makes upstream forget all of them.
+    #[must_use]
+    pub fn read(obj: &Obj) -> Option<Self> {
+        let list = obj.at(&["metadata", "managedFields"]).map_or(&[][..], Value::items);
+        let mut out = Self { entries: Vec::with_capacity(list.len()) };
+        for item in list {
+            let entry = ManagedFieldsEntry::of(item.as_struct()?)?;
+            let applied = match entry.operation() {
+                "Apply" => true,
+                "Update" => false,
+                _ => return None,
+            };
+            if entry.api_version().is_empty() || entry.fields_type() != "FieldsV1" {
+                return None;
+            }
+            let who = Identity {
+                manager: entry.manager().into(),
+                applied,
+                api_version: entry.api_version().into(),
+                subresource: entry.subresource().into(),
+            };
+            let time = item.get("time").and_then(Value::as_str).and_then(|text| Time::parse(text).ok());
+            let text = item.get("fieldsV1").and_then(Value::as_str).map(Str::new);
+            if let Some(text) = &text
+                && !text.starts_with('{')
+                && text != "null"
+            {
+                return None;
+            }
+            out.entries.retain(|have| !have.who.same(&who));
+            out.entries.push(Entry { who, time, text, set: None });
+        }
+        Some(out)
+    }
+
+    /// The entry of an identity.
+    #[must_use]
+    pub fn get(&self, who: &Identity) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.who.same(who))
+    }
+
+    /// Sets the entry of an identity.
+    pub fn put(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|have| have.who.same(&entry.who)) {
+            Some(have) => *have = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// Drops entries without fields.
+    pub fn drop_empty(&mut self) {
+        self.entries.retain(|entry| !entry.is_empty());
+    }
+
+    /// Merges the oldest Update entries, per version, until there are at most ten.
+    pub fn cap(&mut self) {
+        let mut updaters: Vec<usize> =
+            self.entries.iter().enumerate().filter(|(_, entry)| !entry.who.applied).map(|(at, _)| at).collect();
+        if updaters.len() <= MAX_UPDATERS {
+            return;
+        }
+        let seconds = |entry: &Entry| entry.time.map_or(0, Time::unix);
+        updaters.sort_by_key(|at| self.entries.get(*at).map(|entry| (seconds(entry), entry.who.sort_key())));
+        let olds: Vec<Entry> = updaters.iter().filter_map(|at| self.entries.get(*at)).cloned().collect();
+        let mut left = olds.len();
+        let mut first: Vec<Identity> = Vec::new();
+        for old in olds {
+            if left <= MAX_UPDATERS {
+                break;
+            }
+            let Some(bucket_first) = first.iter().find(|one| one.api_version == old.who.api_version).cloned() else {
+                first.push(old.who);
+                continue;
+            };
+            let bucket = Identity {
+                manager: Str::const_new(ANCIENT),
+                applied: false,
+                api_version: old.who.api_version.clone(),
+                subresource: Str::const_new(""),
+            };
+            // The first of a version becomes the bucket when a second one joins it.
+            if self.get(&bucket).is_none()
+                && let Some(entry) = self.entries.iter_mut().find(|entry| entry.who.same(&bucket_first))
+            {
+                entry.who = bucket.clone();
+            }
+            let set = old.set().union(&self.get(&bucket).map(Entry::set).unwrap_or_default());
+            self.entries.retain(|entry| !entry.who.same(&old.who) || entry.who.same(&bucket));
+            self.put(Entry::new(bucket, old.time, set));
+            left -= 1;
+        }
+    }
+
+    /// Writes `metadata.managedFields` in upstream's order: Apply before Update, then by time, manager, version and
+    /// subresource.
+    pub fn write(&mut self, obj: &mut Obj) {
+        self.entries.sort_by(|a, b| {
+            let key = |entry: &Entry| (!entry.who.applied, entry.time.map_or(0, Time::unix));
+            key(a).cmp(&key(b)).then_with(|| {
+                (&a.who.manager, &a.who.api_version, &a.who.subresource).cmp(&(
+                    &b.who.manager,
+                    &b.who.api_version,
+                    &b.who.subresource,
+                ))
+            })
+        });
+        let list = self.entries.iter().map(|entry| row(&entry.who, entry.time, entry.text())).collect();
+        set_list(obj, list);
+    }
+}
+
+/// Writes the only entry of a new object.
+pub(super) fn write_single(obj: &mut Obj, who: &Identity, time: Time, fields: Str) {
+    set_list(obj, vec![row(who, Some(time), fields)]);
+}
+
+/// Removes `metadata.managedFields`.
+pub(super) fn clear(obj: &mut Obj) {
+    if let Some(meta) = obj.get_mut("metadata").and_then(Value::as_struct_mut) {
+        meta.remove_name("managedFields");
+    }
+}
+
+fn set_list(obj: &mut Obj, rows: Vec<Struct>) {
+    clear(obj);
+    if !rows.is_empty() {
+        obj.set_at(&["metadata", "managedFields"], rows.into_iter().map(Value::Struct).collect::<Value>());
+    }
+}
+
+fn row(who: &Identity, time: Option<Time>, fields: Str) -> Struct {
+    let mut node = Struct::with_capacity(<ManagedFieldsEntry<'_> as View<'_>>::TYPE, 7);
+    let mut entry = ManagedFieldsEntryMut::new(&mut node);
+    entry.set_manager(who.manager.clone());
+    entry.set_operation(if who.applied { "Apply" } else { "Update" });
+    entry.set_api_version(who.api_version.clone());
+    entry.set_fields_type("FieldsV1");
+    if !who.subresource.is_empty() {
+        entry.set_subresource(who.subresource.clone());
+    }
+    if let Some(time) = time {
+        node.set_name("time", Value::Str(compact_str::format_compact!("{time}")));
+    }
+    node.set_name("fieldsV1", Value::Str(fields));
+    node
+}

@@ -1,0 +1,58 @@
+//! The field set of an applied configuration (upstream `typed.ToFieldSet`): everything it states, empty values included.
+
+use oarlock_schema::Value;
+
+use super::atom::{Atom, item_element, members, settle};
+use super::element::Element;
+use super::set::{FieldSet, Node};
+
+/// What `value` states, as a set. Structs and lists themselves are not in it, map entries and list items are.
+pub(super) fn field_set(value: &Value, atom: Atom) -> FieldSet {
+    node(value, atom).children
+}
+
+fn node(value: &Value, atom: Atom) -> Node {
+    match settle(atom, None, Some(value)) {
+        Atom::Leaf => Node::leaf(),
+        atom @ (Atom::Keyed(..) | Atom::Set) => {
+            let mut out = Node::default();
+            for item in value.items() {
+                if let Ok(element) = item_element(item, atom) {
+                    let mut child = node(item, atom.item());
+                    child.member = true;
+                    out.children.put(element, child);
+                }
+            }
+            out
+        }
+        atom => {
+            let mut out = Node::default();
+            for (name, value) in members(Some(value)) {
+                let mut child = node(value, atom.member(name));
+                let empty_map = match value {
+                    Value::Map(map) => map.is_empty(),
+                    Value::Struct(node) => node.is_empty(),
+                    other => other.is_null(),
+                };
+                child.member |= empty_map || !atom.declares(name);
+                out.children.put(Element::Field(name.into()), child);
+            }
+            out
+        }
+    }
+}
+
+/// The set with every declared field that has something below it (upstream `EnsureNamedFieldsAreMembers`): removing a
+/// field then removes it whole.
+pub(super) fn with_named_fields(set: &FieldSet, atom: Atom) -> FieldSet {
+    let mut out = FieldSet::default();
+    for (element, node) in set.nodes() {
+        let (inner, named) = match element {
+            Element::Field(name) => (atom.member(name), atom.declares(name) && !node.children.is_empty()),
+            _ => (atom.item(), false),
+        };
+        let children = with_named_fields(&node.children, inner);
+        out.put(element.clone(), Node { member: node.member || named, children });
+    }
+    out
+}

@@ -1,0 +1,253 @@
+//! Field sets: tries of path elements. A node is a member itself (`"."` in `fieldsV1`), has children, or both.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::element::Element;
+
+/// A set of paths, sorted by element at every level.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FieldSet {
+    nodes: Vec<(Element, Node)>,
+}
+
+/// What a set says about one element. Never empty inside a set.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Node {
+    /// The path that ends here is in the set.
+    pub member: bool,
+    /// Longer paths.
+    pub children: FieldSet,
+}
+
+impl Node {
+    /// A path that ends here.
+    #[must_use]
+    pub fn leaf() -> Self {
+        Self { member: true, children: FieldSet::default() }
+    }
+
+    /// True when neither this path nor a longer one is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+}
+
+impl FieldSet {
+    /// True when the set has no path.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// The nodes in order.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Element, &Node)> {
+        self.nodes.iter().map(|(element, node)| (element, node))
+    }
+
+    fn find(&self, element: &Element) -> Result<usize, usize> {
+        self.nodes.binary_search_by(|(have, _)| have.order(element))
+    }
+
+    /// What the set says about an element.
+    #[must_use]
+    pub fn get(&self, element: &Element) -> Option<&Node> {
+        self.find(element).ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
+    }
+
+    /// What the set says about a field name; a look-up without an allocation.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Node> {
+        let at = self.nodes.binary_search_by(|(have, _)| match have {
+            Element::Field(have) => have.as_str().cmp(name),
+            _ => Ordering::Greater,
+        });
+        at.ok().and_then(|at| self.nodes.get(at)).map(|(_, node)| node)
+    }
+
+    /// Adds a node; one that is there already is united with it. Empty nodes are left out.
+    pub fn put(&mut self, element: Element, node: Node) {
+        if node.is_empty() {
+            return;
+        }
+        match self.nodes.last() {
+            Some((last, _)) if last.order(&element).is_ge() => {}
+            _ => return self.nodes.push((element, node)),
+        }
+        match self.find(&element) {
+            Ok(at) => {
+                if let Some((_, old)) = self.nodes.get_mut(at) {
+                    old.member |= node.member;
+                    old.children = old.children.union(&node.children);
+                }
+            }
+            Err(at) => self.nodes.insert(at, (element, node)),
+        }
+    }
+
+    /// Adds a path.
+    pub fn insert(&mut self, path: &[Element]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let mut node = Node::default();
+        if rest.is_empty() {
+            node.member = true
+        } else {
+            node.children.insert(rest)
+        }
+        self.put(first.clone(), node);
+    }
+
+    /// A set of dotted field paths, such as `metadata.labels`.
+    #[must_use]
+    pub fn of_fields(paths: &[&str]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            let path: Vec<Element> = path.split('.').map(|name| Element::Field(name.into())).collect();
+            set.insert(&path);
+        }
+        set
+    }
+
+    /// True when the path is in the set.
+    #[must_use]
+    pub fn has(&self, path: &[Element]) -> bool {
+        match path.split_first() {
+            None => false,
+            Some((first, rest)) => {
+                self.get(first).is_some_and(|node| if rest.is_empty() { node.member } else { node.children.has(rest) })
+            }
+        }
+    }
+
+    /// Calls `visit` with every path in upstream's order: at each level first the paths that end there.
+    pub fn paths(&self, visit: &mut impl FnMut(&[Element])) {
+        self.paths_below(&mut Vec::new(), visit);
+    }
+
+    fn paths_below(&self, prefix: &mut Vec<Element>, visit: &mut impl FnMut(&[Element])) {
+        for (element, _) in self.nodes.iter().filter(|(_, node)| node.member) {
+            prefix.push(element.clone());
+            visit(prefix);
+            prefix.pop();
+        }
+        for (element, node) in self.nodes.iter().filter(|(_, node)| !node.children.is_empty()) {
+            prefix.push(element.clone());
+            node.children.paths_below(prefix, visit);
+            prefix.pop();
+        }
+    }
+
+    /// Walks both sets in step and keeps what `keep` makes of each pair of nodes.
+    fn zip(&self, other: &Self, keep: &impl Fn(Option<&Node>, Option<&Node>) -> Node) -> Self {
+        let mut out = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
+        let (mut left, mut right) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (None, None) => break,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((a, _)), Some((b, _))) => a.order(b),
+            };
+            let a = if order.is_le() { left.next() } else { None };
+            let b = if order.is_ge() { right.next() } else { None };
+            let Some((element, _)) = a.or(b) else { break };
+            let node = keep(a.map(|(_, node)| node), b.map(|(_, node)| node));
+            if !node.is_empty() {
+                out.push((element.clone(), node));
+            }
+        }
+        Self { nodes: out }
+    }
+
+    /// Paths of either set.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
+        if self.is_empty() {
+            return other.clone();
+        }
+        self.zip(other, &|a, b| match (a, b) {
+            (Some(a), Some(b)) => Node { member: a.member || b.member, children: a.children.union(&b.children) },
+            (Some(one), None) | (None, Some(one)) => one.clone(),
+            (None, None) => Node::default(),
+        })
+    }
+
+    /// Paths of both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.zip(other, &|a, b| match (a, b) {
+            (Some(a), Some(b)) => Node { member: a.member && b.member, children: a.children.intersection(&b.children) },
+            _ => Node::default(),
+        })
+    }
+
+    /// Paths of this set that are not in the other one.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
+        self.zip(other, &|a, b| match (a, b) {
+            (Some(a), Some(b)) => Node { member: a.member && !b.member, children: a.children.difference(&b.children) },
+            (Some(a), None) => a.clone(),
+            (None, _) => Node::default(),
+        })
+    }
+
+    /// Paths of this set that neither are in the other one nor lie below one of its paths.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
+        self.zip(other, &|a, b| match (a, b) {
+            (Some(_), Some(b)) if b.member => Node::default(),
+            (Some(a), Some(b)) => Node { member: a.member, children: a.children.without(&b.children) },
+            (Some(a), None) => a.clone(),
+            (None, _) => Node::default(),
+        })
+    }
+
+    /// True when the sets share a path.
+    #[must_use]
+    pub fn touches(&self, other: &Self) -> bool {
+        let (mut left, mut right) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
+        while let (Some((a, here)), Some((b, there))) = (left.peek(), right.peek()) {
+            match a.order(b) {
+                Ordering::Less => {
+                    left.next();
+                }
+                Ordering::Greater => {
+                    right.next();
+                }
+                Ordering::Equal => {
+                    if (here.member && there.member) || here.children.touches(&there.children) {
+                        return true;
+                    }
+                    left.next();
+                    right.next();
+                }
+            }
+        }
+        false
+    }
+}
+
+/// Prints one path a line.
+impl fmt::Display for FieldSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Vec::new();
+        self.paths(&mut |path| lines.push(path_text(path)));
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// A path as conflicts show it: `.spec.containers[name="a"].image`.
+#[must_use]
+pub fn path_text(path: &[Element]) -> String {
+    path.iter().map(ToString::to_string).collect()
+}

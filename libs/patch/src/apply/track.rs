@@ -1,0 +1,177 @@
+//! Ownership after a write that is no apply (upstream `managedfields.Update`).
+
+use std::sync::LazyLock;
+
+use oarlock_meta::Time;
+use oarlock_schema::{Obj, Str, Struct, Value};
+
+use super::compare::{Comparison, compare_structs};
+use super::create::{SERVER_FIELDS, fields_of_new};
+use super::element::Element;
+use super::managers::{Entry, Identity, Managers, clear, write_single};
+use super::set::FieldSet;
+
+/// Who writes, and through which endpoint.
+#[derive(Debug, Clone, Copy)]
+pub struct Writer<'a> {
+    /// The `fieldManager` of the request, or what [`manager_name`] makes of the user agent.
+    pub manager: &'a str,
+    /// The `apiVersion` of the request's body.
+    pub api_version: &'a str,
+    /// The subresource, empty for the object itself.
+    pub subresource: &'a str,
+    /// The endpoint's reset fields, dotted: what the endpoint puts back, nobody comes to own through it.
+    pub reset: &'a [&'a str],
+    /// When.
+    pub now: Time,
+}
+
+impl Writer<'_> {
+    pub(super) fn identity(&self, manager: &str, applied: bool) -> Identity {
+        Identity {
+            manager: Str::new(if manager.is_empty() { "unknown" } else { manager }),
+            applied,
+            api_version: self.api_version.into(),
+            subresource: self.subresource.into(),
+        }
+    }
+}
+
+/// The manager of a request: its `fieldManager`, or its user agent up to the first slash, printable characters only and
+/// at most 128 bytes.
+#[must_use]
+pub fn manager_name(field_manager: &str, user_agent: &str) -> Str {
+    if !field_manager.is_empty() {
+        return field_manager.into();
+    }
+    let head = user_agent.split('/').next().unwrap_or_default();
+    let mut name = Str::const_new("");
+    for c in head.chars().filter(|c| !c.is_control()) {
+        if name.len() + c.len_utf8() > 128 {
+            break;
+        }
+        name.push(c);
+    }
+    name
+}
+
+static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
+    let mut set = FieldSet::of_fields(&["apiVersion", "kind"]);
+    for name in SERVER_FIELDS {
+        set.insert(&[Element::Field("metadata".into()), Element::Field(name.into())]);
+    }
+    set
+});
+
+/// The paths that no write through an endpoint comes to own.
+pub(super) fn nobodys(reset: &[&str]) -> FieldSet {
+    NOBODYS.union(&FieldSet::of_fields(reset))
+}
+
+/// The changes that somebody comes to own.
+fn owned(changes: Comparison, reset: &[&str]) -> Comparison {
+    if changes.is_empty() {
+        return changes;
+    }
+    changes.without(&NOBODYS).without(&FieldSet::of_fields(reset))
+}
+
+/// Records the owner of a new object. Call it after defaulting and before admission, as upstream does, so that what
+/// admission adds belongs to nobody.
+pub fn track_create(obj: &mut Obj, writer: &Writer<'_>) {
+    let given = given_managers(obj);
+    clear(obj);
+    if let Given::Managers(managers) = given {
+        let zero = Struct::zero(obj.ty());
+        update(&zero, obj, managers, writer);
+        return;
+    }
+    if let Some(fields) = fields_of_new(obj, writer.reset) {
+        let who = writer.identity(writer.manager, false);
+        write_single(obj, &who, writer.now, Str::from(fields));
+    }
+}
+
+/// Records who owns what after an update or a patch: the writer takes the fields it changed or added.
+///
+/// An object that has no owners at all stays without. A request may replace the owners by sending its own list, or clear
+/// them by sending one empty entry; through a subresource it may not.
+pub fn track_update(live: &Obj, new: &mut Obj, writer: &Writer<'_>) {
+    let given = if writer.subresource.is_empty() { given_managers(new) } else { Given::Nothing };
+    clear(new);
+    let managers = match given {
+        Given::Managers(managers) => managers,
+        Given::Reset => Managers::default(),
+        Given::Nothing => Managers::read(live).unwrap_or_default(),
+    };
+    if managers.entries.is_empty() {
+        return;
+    }
+    update(live, new, managers, writer);
+}
+
+enum Given {
+    Managers(Managers),
+    Reset,
+    Nothing,
+}
+
+/// What the request says about owners.
+fn given_managers(obj: &Obj) -> Given {
+    let list = obj.at(&["metadata", "managedFields"]).map_or(&[][..], Value::items);
+    if let [Value::Struct(one)] = list
+        && one.is_empty()
+    {
+        return Given::Reset;
+    }
+    match Managers::read(obj) {
+        Some(managers) if !managers.entries.is_empty() => Given::Managers(managers),
+        _ => Given::Nothing,
+    }
+}
+
+fn update(old: &Struct, new: &mut Obj, mut managers: Managers, writer: &Writer<'_>) {
+    let changes = owned(compare_structs(old, new), writer.reset);
+    let taken = take(&mut managers, &changes);
+    if !taken.is_empty() {
+        let who = writer.identity(writer.manager, false);
+        let set = match managers.get(&who) {
+            Some(entry) => taken.union(&entry.set()),
+            None => taken,
+        };
+        managers.put(Entry::new(who, Some(writer.now), set));
+    }
+    managers.cap();
+    managers.write(new);
+}
+
+/// Takes changed fields from everybody, and gives them.
+fn take(managers: &mut Managers, changes: &Comparison) -> FieldSet {
+    if changes.is_empty() {
+        return FieldSet::default();
+    }
+    let taken = changes.modified.union(&changes.added);
+    let gone = taken.union(&changes.removed);
+    subtract(managers, &gone, |_| true);
+    taken
+}
+
+/// Removes paths from the entries that `of` chooses; entries that lose everything go.
+pub(super) fn subtract(managers: &mut Managers, paths: &FieldSet, of: impl Fn(&Identity) -> bool) {
+    for entry in managers.entries.iter_mut().filter(|entry| of(&entry.who)) {
+        if entry.touches(paths) {
+            let rest = entry.set().difference(paths);
+            entry.put(rest);
+        }
+    }
+    managers.drop_empty();
+}
+
+/// Makes `manager` the owner of everything an object without owners has.
+pub(super) fn adopt(obj: &Obj, managers: &mut Managers, manager: &str, writer: &Writer<'_>) {
+    let changes = owned(compare_structs(&Struct::zero(obj.ty()), obj), writer.reset);
+    let taken = take(managers, &changes);
+    if !taken.is_empty() {
+        managers.put(Entry::new(writer.identity(manager, false), Some(writer.now), taken));
+    }
+}

@@ -1,0 +1,130 @@
+//! The frame around the classic patch types: generic form, patch, typed form again, and upstream's errors.
+
+use oarlock_codec::{Mode, json, tree};
+use oarlock_meta::field::{FieldError, Path};
+use oarlock_meta::{GroupKind, Status};
+use oarlock_schema::{Obj, Value};
+
+use crate::{go_fmt, json_patch, merge, strategic};
+
+/// The classic patch types, by what their content type says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PatchKind {
+    /// `application/json-patch+json` (RFC 6902).
+    Json,
+    /// `application/merge-patch+json` (RFC 7386).
+    Merge,
+    /// `application/strategic-merge-patch+json`. Not for custom resources: they answer 415.
+    Strategic,
+}
+
+/// What the query parameter `fieldValidation` asks for. An absent one means [`Validation::Warn`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Validation {
+    /// Drop unknown and duplicate fields silently.
+    Ignore,
+    /// Drop them and warn.
+    #[default]
+    Warn,
+    /// Refuse them.
+    Strict,
+}
+
+/// A patched object, before defaulting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Patched {
+    /// The object, canonical as its type has it.
+    pub obj: Obj,
+    /// What to send as warnings: unknown and duplicate fields.
+    pub warnings: Vec<String>,
+}
+
+/// What upstream says when the patched document is no object, in two halves around what it is.
+const NO_KIND_START: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal ";
+const NO_KIND_END: &str = " into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; \
+    Kind string \"json:\\\"kind,omitempty\\\"\" }";
+
+/// Applies a patch to the current object.
+///
+/// # Errors
+/// Upstream's: 400 for a body that is no patch, 413 for too many operations, 422 for a patch that does not apply or whose
+/// result cannot be read (cause field `patch`), and 500 for strategic patches upstream has no better answer to.
+pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Validation) -> Result<Patched, Status> {
+    let mode = if validation == Validation::Ignore { Mode::Lenient } else { Mode::Strict };
+    // Field sets are the largest part of many objects and hardly any patch touches them; they come back as they are.
+    let spare = spares_managed_fields(kind, patch);
+    let doc = if spare { tree::untype(&without_managed_fields(current)) } else { tree::untype(current) };
+
+    let (doc, mut problems) = match kind {
+        PatchKind::Json => json_patch::patch(doc, patch, mode)?,
+        PatchKind::Merge => merge::patch(doc, patch, mode)?,
+        PatchKind::Strategic => strategic::patch(doc, patch, current.ty(), mode)?,
+    };
+    let refuse = |detail: String| {
+        let shown = match kind {
+            PatchKind::Strategic => shown_patch(patch),
+            PatchKind::Json | PatchKind::Merge => shown_document(&doc),
+        };
+        let error = FieldError::invalid(&Path::new("patch"), shown, detail);
+        Status::invalid(&GroupKind::default(), "", &[error])
+    };
+    if kind != PatchKind::Strategic && !matches!(doc, Value::Map(_)) {
+        let found = merge::json_kind(&doc);
+        return Err(refuse(format!("{NO_KIND_START}{found}{NO_KIND_END}")));
+    }
+    let decoded = tree::type_value(&doc, current.ty(), mode).map_err(|error| refuse(error.to_string()))?;
+    problems.extend(decoded.findings.iter().map(ToString::to_string));
+    if validation == Validation::Strict && !problems.is_empty() {
+        return Err(refuse(format!("strict decoding error: {}", problems.join(", "))));
+    }
+    let mut obj = decoded.value;
+    if spare {
+        restore_managed_fields(current, &mut obj);
+    }
+    Ok(Patched { obj, warnings: problems })
+}
+
+/// The offending value that upstream shows for JSON and merge patches: the patched document.
+fn shown_document(doc: &Value) -> String {
+    let mut out = Vec::new();
+    json::encode_value(doc, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The offending value that upstream shows for strategic patches: the patch, as Go prints a map.
+fn shown_patch(patch: &[u8]) -> String {
+    json::decode_value(patch, Mode::Lenient).map_or_else(|_| String::new(), |decoded| go_fmt::plain(&decoded.value))
+}
+
+/// The findings of a strict decode as the texts that upstream lists.
+pub(crate) fn problems(findings: &[oarlock_codec::Finding], prefix: &str) -> Vec<String> {
+    findings.iter().map(|finding| format!("{prefix}{finding}")).collect()
+}
+
+/// True when the patch cannot see `metadata.managedFields`: it does not name them, and no JSON patch operation handles
+/// the metadata or the object as a whole.
+fn spares_managed_fields(kind: PatchKind, patch: &[u8]) -> bool {
+    let has = |needle: &[u8]| memchr::memmem::find(patch, needle).is_some();
+    if has(b"managedFields") || has(b"\\u") {
+        return false;
+    }
+    kind != PatchKind::Json || !(has(b"\"/metadata\"") || has(b"\"\"") || has(b"\\/"))
+}
+
+fn without_managed_fields(current: &Obj) -> Obj {
+    let mut bare = current.clone();
+    if let Some(meta) = bare.get_mut("metadata").and_then(Value::as_struct_mut) {
+        meta.remove_name("managedFields");
+    }
+    bare
+}
+
+fn restore_managed_fields(current: &Obj, patched: &mut Obj) {
+    let Some(fields) = current.at(&["metadata", "managedFields"]) else { return };
+    patched.set_at(&["metadata", "managedFields"], fields.clone());
+}
+
+/// The 400 with which upstream answers a patch that cannot be decoded under strict or warning validation.
+pub(crate) fn undecodable(error: impl std::fmt::Display) -> Status {
+    Status::bad_request(format!("error decoding patch: {error}"))
+}

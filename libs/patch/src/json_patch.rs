@@ -1,0 +1,248 @@
+//! JSON patch (RFC 6902), with the laxness of upstream's library: `replace` and `copy` take object members that do not
+//! exist, and list indexes may be negative.
+
+use oarlock_codec::{Mode, json};
+use oarlock_meta::{GroupResource, Status};
+use oarlock_schema::{Map, Str, Value};
+
+use crate::document::undecodable;
+use crate::merge::json_kind;
+
+/// As many operations as upstream takes in one patch.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// How many bytes all `copy` operations together may add (upstream `JSONPatchMaxCopyBytes`).
+const MAX_COPIED: usize = 3 * 1024 * 1024;
+
+/// An operation that does not apply. Upstream hides the reason from the client.
+struct Refused;
+
+/// Applies `patch` to `doc`; also gives what strict decoding of the patch found.
+pub(crate) fn patch(mut doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<String>), Status> {
+    let decoded = json::decode_value(patch, mode).map_err(|error| match mode {
+        Mode::Strict => undecodable(error),
+        Mode::Lenient => Status::bad_request(error.to_string()),
+    })?;
+    let operations = check(&decoded.value, mode)?;
+    let mut found = strange_members(operations, mode);
+    found.extend(crate::document::problems(&decoded.findings, "json patch "));
+    if operations.len() > MAX_OPERATIONS {
+        let count = operations.len();
+        return Err(Status::request_too_large(format!(
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
+        )));
+    }
+    let mut copied = 0;
+    for operation in operations {
+        apply(&mut doc, operation, &mut copied)
+            .map_err(|Refused| Status::generic_server_response(422, "", &GroupResource::default(), "", "", 0, false))?;
+    }
+    Ok((doc, found))
+}
+
+/// The operations, if the patch is a list of objects whose texts are texts.
+fn check(patch: &Value, mode: Mode) -> Result<&[Value], Status> {
+    let (list, item) = match mode {
+        Mode::Strict => ("[]handlers.jsonPatchOp", "handlers.jsonPatchOp"),
+        Mode::Lenient => ("jsonpatch.Patch", "jsonpatch.Operation"),
+    };
+    let refuse = |text: String| match mode {
+        Mode::Strict => undecodable(text),
+        Mode::Lenient => Status::bad_request(text),
+    };
+    let operations = match patch {
+        Value::Null => return Ok(&[]),
+        Value::List(items) => items,
+        other => {
+            let kind = json_kind(other);
+            return Err(refuse(format!("json: cannot unmarshal {kind} into Go value of type {list}")));
+        }
+    };
+    for operation in operations {
+        let Value::Map(members) = operation else {
+            if operation.is_null() {
+                continue;
+            }
+            let kind = json_kind(operation);
+            return Err(refuse(format!("json: cannot unmarshal {kind} into Go value of type {item}")));
+        };
+        if mode == Mode::Lenient {
+            continue;
+        }
+        for name in ["op", "path", "from"] {
+            if let Some(value) = members.get(name).filter(|value| !matches!(value, Value::Str(_) | Value::Null)) {
+                let kind = json_kind(value);
+                return Err(refuse(format!(
+                    "json: cannot unmarshal {kind} into Go struct field jsonPatchOp.{name} of type string"
+                )));
+            }
+        }
+    }
+    Ok(operations)
+}
+
+/// Members of operations that RFC 6902 does not know, as findings.
+fn strange_members(operations: &[Value], mode: Mode) -> Vec<String> {
+    if mode == Mode::Lenient {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (i, operation) in operations.iter().enumerate() {
+        let Value::Map(members) = operation else { continue };
+        for (name, _) in members.iter().filter(|(name, _)| !matches!(*name, "op" | "path" | "from" | "value")) {
+            found.push(format!("json patch unknown field \"[{i}].{name}\""));
+        }
+    }
+    found
+}
+
+fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), Refused> {
+    let text = |name: &str| operation.get(name).and_then(Value::as_str);
+    let value = || operation.get("value").cloned().unwrap_or_default();
+    let path = text("path").ok_or(Refused);
+    match text("op").unwrap_or_default() {
+        "add" => add(doc, path?, value()),
+        "remove" => remove(doc, path?).map(drop),
+        "replace" => replace(doc, path?, value()),
+        "test" => test(doc, path?, operation.get("value")),
+        "move" => {
+            let from = text("from").ok_or(Refused)?;
+            let moved = remove(doc, from)?;
+            add(doc, path?, moved)
+        }
+        "copy" => {
+            let from = text("from").ok_or(Refused)?;
+            let (container, key) = find(doc, from).ok_or(Refused)?;
+            let copy = get(container, &key)?.cloned().unwrap_or_default();
+            *copied += size(&copy);
+            if *copied > MAX_COPIED {
+                return Err(Refused);
+            }
+            add(doc, path?, copy)
+        }
+        _ => Err(Refused),
+    }
+}
+
+fn size(value: &Value) -> usize {
+    let mut out = Vec::new();
+    json::encode_value(value, &mut out);
+    out.len()
+}
+
+/// The container that `pointer` leads into and the last, decoded step. What stands before the first slash is ignored.
+fn find<'a>(doc: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, Str)> {
+    let (_, steps) = pointer.split_once('/')?;
+    let mut at = doc;
+    let (parents, last) = match steps.rsplit_once('/') {
+        Some((parents, last)) => (Some(parents), last),
+        None => (None, steps),
+    };
+    for step in parents.into_iter().flat_map(|parents| parents.split('/')) {
+        let step = unescape(step);
+        at = match at {
+            Value::Map(map) => map.get_mut(&step)?,
+            Value::List(items) => {
+                let index = index(&step, items.len())?;
+                items.get_mut(index)?
+            }
+            _ => return None,
+        };
+    }
+    matches!(at, Value::Map(_) | Value::List(_)).then(|| (at, unescape(last)))
+}
+
+fn unescape(step: &str) -> Str {
+    if step.contains('~') { Str::from(step.replace("~1", "/").replace("~0", "~")) } else { Str::new(step) }
+}
+
+/// A list position; negative ones count from the end. `len` is the first position that does not exist.
+fn index(step: &str, len: usize) -> Option<usize> {
+    let at: i64 = step.parse().ok()?;
+    let len = i64::try_from(len).ok()?;
+    let at = if at < 0 { at + len } else { at };
+    (0..len).contains(&at).then_some(at)?.try_into().ok()
+}
+
+/// A member, if there is one; the error is a list position that does not exist.
+fn get<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, Refused> {
+    match container {
+        Value::Map(map) => Ok(map.get(key)),
+        Value::List(items) => index(key, items.len()).and_then(|at| items.get(at)).map(Some).ok_or(Refused),
+        _ => Err(Refused),
+    }
+}
+
+fn add(doc: &mut Value, path: &str, value: Value) -> Result<(), Refused> {
+    let (container, key) = find(doc, path).ok_or(Refused)?;
+    match container {
+        Value::Map(map) => {
+            map.insert(key, value);
+        }
+        Value::List(items) if key == "-" => items.push(value),
+        Value::List(items) => {
+            let at = index(&key, items.len() + 1).ok_or(Refused)?;
+            items.insert(at, value);
+        }
+        _ => return Err(Refused),
+    }
+    Ok(())
+}
+
+fn remove(doc: &mut Value, path: &str) -> Result<Value, Refused> {
+    let (container, key) = find(doc, path).ok_or(Refused)?;
+    match container {
+        Value::Map(map) => map.remove(&key).ok_or(Refused),
+        Value::List(items) => {
+            let at = index(&key, items.len()).ok_or(Refused)?;
+            Ok(items.remove(at))
+        }
+        _ => Err(Refused),
+    }
+}
+
+fn replace(doc: &mut Value, path: &str, value: Value) -> Result<(), Refused> {
+    if path.is_empty() {
+        if !matches!(value, Value::Map(_) | Value::List(_)) {
+            return Err(Refused);
+        }
+        *doc = value;
+        return Ok(());
+    }
+    let (container, key) = find(doc, path).ok_or(Refused)?;
+    match container {
+        Value::Map(map) => {
+            map.insert(key, value);
+        }
+        Value::List(items) => {
+            let at = index(&key, items.len()).ok_or(Refused)?;
+            *items.get_mut(at).ok_or(Refused)? = value;
+        }
+        _ => return Err(Refused),
+    }
+    Ok(())
+}
+
+fn test(doc: &mut Value, path: &str, wanted: Option<&Value>) -> Result<(), Refused> {
+    let wanted = wanted.unwrap_or(&Value::Null);
+    let equal = if path.is_empty() {
+        same(doc, wanted)
+    } else {
+        let (container, key) = find(doc, path).ok_or(Refused)?;
+        same(get(container, &key)?.unwrap_or(&Value::Null), wanted)
+    };
+    if equal { Ok(()) } else { Err(Refused) }
+}
+
+/// JSON equality; a missing document member and an explicit `null` are the same at the top only.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Map(a), Value::Map(b)) => same_maps(a, b),
+        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(a, b)),
+        _ => a == b,
+    }
+}
+
+fn same_maps(a: &Map, b: &Map) -> bool {
+    a.len() == b.len() && a.iter().zip(b.iter()).all(|((ka, a), (kb, b))| ka == kb && same(a, b))
+}

@@ -1,0 +1,14 @@
+//! JSON patch, merge patch, strategic merge patch and server-side apply over [`Obj`](oarlock_schema::Obj).
+//!
+//! * [`apply_patch`]: the three classic patch types. They work on the generic JSON form of the current object and the
+//!   result is typed again, so that unknown fields, type errors and canonical form are the decoder's business.
+//! * [`apply`]: server-side apply and the bookkeeping of `metadata.managedFields` for every other write.
+
+pub mod apply;
+mod document;
+mod go_fmt;
+mod json_patch;
+mod merge;
+mod strategic;
+
+pub use document::{PatchKind, Patched, Validation, apply_patch};

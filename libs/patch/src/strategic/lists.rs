@@ -1,0 +1,251 @@
+//! Lists in strategic merge patches: merging by key or by value, deletions, and the order of the result.
+
+use oarlock_schema::{Map, Value};
+
+use super::{DIRECTIVE, Error, Rule, SET_ORDER, Scope, merge_map, suffix, unknown_directive, without_directives};
+use crate::go_fmt;
+use crate::merge::json_kind;
+
+/// Obeys every `$setElementOrder/x` of the patch: merges the list `x` now and puts it into that order.
+pub(super) fn set_order(original: &mut Map, patch: &mut Map, scope: Scope) -> Result<(), Error> {
+    let directives: Vec<_> = patch.iter().map(|(name, _)| name).filter(|name| name.starts_with(SET_ORDER)).collect();
+    let directives: Vec<String> = directives.into_iter().map(str::to_owned).collect();
+    for directive in directives {
+        const WRONG: &str = "invalid patch format of setElementOrder list";
+        let order = patch.remove(&directive).unwrap_or_default();
+        let Value::List(order) = order else {
+            return Err(Error::Plain(expected_list(&order)));
+        };
+        let name = suffix(&directive, SET_ORDER, WRONG)?;
+        let list = |map: &Map| match map.get(name) {
+            None => Ok(None),
+            Some(Value::List(items)) => Ok(Some(items.to_vec())),
+            Some(other) => Err(Error::Plain(expected_list(other))),
+        };
+        let (old, new) = (list(original)?, list(patch)?);
+        let rule = scope.rule(name)?;
+        check_order(new.as_deref().unwrap_or_default(), &order, rule.key)?;
+        let server = server_order(old.as_deref(), new.as_deref(), &rule);
+        let merged = match (&old, new) {
+            (None, None) => continue,
+            (Some(old), None) => old.clone(),
+            (None, Some(mut new)) => {
+                new.retain_mut(without_directives);
+                new
+            }
+            (Some(old), Some(new)) if rule.merge => merge(old.clone(), new, &rule, false)?,
+            (Some(_), Some(new)) => new,
+        };
+        let (listed, other) = partition(merged, &order, rule.key)?;
+        let ordered = arrange(listed, other, &order, &server, rule.key);
+        original.insert(name, Value::List(ordered.into_iter().collect()));
+        patch.remove(name);
+    }
+    Ok(())
+}
+
+/// The order of the server's own items, as upstream sees it. Where the patch deletes items of a keyed list, upstream
+/// shifts the list in place and appends the patch's new items into the free slots, so as many of those count as items
+/// that the server had, at the end.
+fn server_order(old: Option<&[Value]>, new: Option<&[Value]>, rule: &Rule) -> Vec<Value> {
+    let old = old.unwrap_or_default();
+    let (Some(new), Some(key), true) = (new, rule.key, rule.merge) else { return old.to_vec() };
+    let directive = |item: &Value| item.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
+    let deleted = |item: &&Value| {
+        let found = new.iter().find(|one| one.get(key) == item.get(key) && directive(one).as_deref() == Some("delete"));
+        found.is_some()
+    };
+    let mut server: Vec<Value> = old.iter().filter(|item| !deleted(item)).cloned().collect();
+    let free = old.len() - server.len();
+    if new.iter().all(|item| directive(item).as_deref() != Some("replace")) {
+        let fresh = new.iter().filter(|item| directive(item).is_none() && position(&server, item, Some(key)).is_none());
+        let fresh: Vec<Value> = fresh.take(free).cloned().collect();
+        server.extend(fresh);
+    }
+    server
+}
+
+fn expected_list(got: &Value) -> String {
+    let got = match got {
+        Value::Map(_) => "map[string]interface {}",
+        Value::Int(_) => "int64",
+        Value::Number(_) => "float64",
+        Value::Null => "%!s(<nil>)",
+        other => json_kind(other),
+    };
+    format!("expected a []interface {{}}, but received a {got}")
+}
+
+/// The items that a patch sets must come in the order that its `$setElementOrder` states.
+fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), Error> {
+    if patch.is_empty() || order.is_empty() {
+        return Ok(());
+    }
+    let deletes = |item: &&Value| key.is_some() && item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete");
+    let mut items = patch.iter().filter(|item| !deletes(item)).peekable();
+    let mut wanted = order.iter().peekable();
+    while let (Some(item), Some(next)) = (items.peek(), wanted.peek()) {
+        if item.get(DIRECTIVE).is_some() {
+            items.next();
+            continue;
+        }
+        if same_item(item, next, key)? {
+            items.next();
+        }
+        wanted.next();
+    }
+    // An item that comes too late, but also a directive behind the last item.
+    if items.peek().is_some() {
+        let (patch, order) = (list_text(patch), list_text(order));
+        return Err(Error::Plain(format!(
+            "The order in patch list:\n{patch}\n doesn't match {SET_ORDER} list:\n{order}\n"
+        )));
+    }
+    Ok(())
+}
+
+fn list_text(items: &[Value]) -> String {
+    go_fmt::plain(&Value::List(items.iter().cloned().collect()))
+}
+
+fn same_item(a: &Value, b: &Value, key: Option<&str>) -> Result<bool, Error> {
+    match key {
+        None => Ok(a == b),
+        Some(key) => Ok(key_of(a, key)? == key_of(b, key)?),
+    }
+}
+
+fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, Error> {
+    item.get(key).ok_or_else(|| no_key(item, key))
+}
+
+fn no_key(item: &Value, key: &str) -> Error {
+    Error::Plain(format!("map: {} does not contain declared merge key: {key}", go_fmt::plain(item)))
+}
+
+/// Merges two lists; `deletion` removes the values of `patch` from a list of scalars instead.
+pub(super) fn merge(original: Vec<Value>, patch: Vec<Value>, rule: &Rule, deletion: bool) -> Result<Vec<Value>, Error> {
+    let Some(first) = original.first().or(patch.first()) else { return Ok(original) };
+    let kind = json_kind(first);
+    if kind == "array" {
+        return Err(Error::ListOfLists);
+    }
+    if original.iter().chain(&patch).any(|item| json_kind(item) != kind) {
+        let shown = format!("[{} {}]", list_text(&original), list_text(&patch));
+        return Err(Error::Plain(format!("list element types are not identical: {shown}")));
+    }
+    if kind != "object" {
+        if deletion {
+            return Ok(original.into_iter().filter(|item| !patch.contains(item)).collect());
+        }
+        let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
+        for item in original.iter().chain(&patch) {
+            if !merged.contains(item) {
+                merged.push(item.clone());
+            }
+        }
+        let (listed, other) = partition(merged, &patch, rule.key)?;
+        return Ok(arrange(listed, other, &patch, &original, rule.key));
+    }
+    let Some(key) = rule.key else {
+        let name = match rule.scope {
+            Scope::Struct(ty) => ty.short_name(),
+            _ => "",
+        };
+        return Err(Error::Plain(format!("cannot merge lists without merge key for {name}")));
+    };
+    let (original, patch) = obey_directives(original, patch, key)?;
+    let mut merged = original.clone();
+    for item in &patch {
+        let wanted = key_of(item, key)?;
+        match merged.iter_mut().find(|old| old.get(key) == Some(wanted)) {
+            Some(Value::Map(old)) => {
+                let Value::Map(item) = item else { continue };
+                *old = merge_map(std::mem::take(old), item.clone(), rule.scope)?;
+            }
+            _ => merged.push(item.clone()),
+        }
+    }
+    let (listed, other) = partition(merged, &patch, Some(key))?;
+    Ok(arrange(listed, other, &patch, &original, Some(key)))
+}
+
+/// Takes items with `$patch` out of the patch and does what they say to the original list.
+fn obey_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), Error> {
+    let mut replace = false;
+    let mut rest = Vec::with_capacity(patch.len());
+    for item in patch {
+        let Some(directive) = item.get(DIRECTIVE) else {
+            rest.push(item);
+            continue;
+        };
+        match directive.as_str() {
+            Some("delete") => {
+                let wanted = key_of(&item, key)?;
+                original.retain(|old| old.get(key) != Some(wanted));
+            }
+            Some("replace") => replace = true,
+            Some("merge") => {
+                return Err(Error::Plain("merging lists cannot yet be specified in the patch".to_owned()));
+            }
+            _ => {
+                let shown = go_fmt::plain(directive);
+                let Value::Map(map) = item else { continue };
+                return Err(unknown_directive(&shown, map));
+            }
+        }
+    }
+    Ok(if replace { (rest, Vec::new()) } else { (original, rest) })
+}
+
+/// Splits items into those that `order` names and the others.
+fn partition(items: Vec<Value>, order: &[Value], key: Option<&str>) -> Result<(Vec<Value>, Vec<Value>), Error> {
+    let mut listed = Vec::with_capacity(items.len());
+    let mut other = Vec::new();
+    for item in items {
+        if let Some(key) = key
+            && item.get(key).is_none()
+        {
+            return Err(no_key(&item, key));
+        }
+        if position(order, &item, key).is_some() { listed.push(item) } else { other.push(item) }
+    }
+    Ok((listed, other))
+}
+
+fn position(order: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
+    match key {
+        None => order.iter().position(|one| one == item),
+        Some(key) => {
+            let wanted = item.get(key)?;
+            order.iter().position(|one| one.get(key) == Some(wanted))
+        }
+    }
+}
+
+/// Puts the patched items into the patch's order and lets the server's own items keep their place before a patched item
+/// that stood behind them; what has no known place comes last.
+fn arrange(
+    mut listed: Vec<Value>,
+    mut other: Vec<Value>,
+    order: &[Value],
+    server: &[Value],
+    key: Option<&str>,
+) -> Vec<Value> {
+    listed.sort_by_key(|item| position(order, item, key));
+    other.sort_by_key(|item| position(server, item, key));
+    let mut out = Vec::with_capacity(listed.len() + other.len());
+    let mut other = other.into_iter().peekable();
+    for item in listed {
+        let at = position(server, &item, key);
+        while let Some(waiting) = other.peek() {
+            match (position(server, waiting, key), at) {
+                (Some(waiting), Some(at)) if waiting < at => out.extend(other.next()),
+                _ => break,
+            }
+        }
+        out.push(item);
+    }
+    out.extend(other);
+    out
+}

@@ -1,0 +1,197 @@
+//! A certificate authority: its certificate, its key, and what it signs.
+
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyUsagePurpose, SigningKey as _};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rustls_pki_types::{CertificateDer, UnixTime};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::certificate::Presented;
+use crate::{Error, KeyPair, Leaf, Result, Subject, der, leaf::San};
+
+/// How long an authority is good: ten years, as kubeadm's.
+const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A certificate starts this long before `now`, so that a client whose clock is a little behind takes it.
+const BACKDATE: Duration = Duration::from_secs(3600);
+
+/// An authority that can sign.
+#[derive(Debug)]
+pub struct Authority {
+    certificate: CertificateDer<'static>,
+    key: KeyPair,
+    common_name: String,
+}
+
+/// A certificate with its private key.
+#[derive(Debug)]
+pub struct Issued {
+    /// The certificate.
+    pub certificate: CertificateDer<'static>,
+    /// Its key.
+    pub key: KeyPair,
+}
+
+impl Issued {
+    /// The certificate in PEM.
+    #[must_use]
+    pub fn certificate_pem(&self) -> String {
+        certificate_pem(&self.certificate)
+    }
+
+    /// What the certificate says.
+    ///
+    /// # Errors
+    /// When it does not parse.
+    pub fn facts(&self) -> Result<Presented> {
+        Presented::parse(&self.certificate)
+    }
+}
+
+impl Authority {
+    /// Makes an authority with a new key.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub fn create(common_name: &str, now: UnixTime) -> Result<Self> {
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = name(common_name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::KeyCertSign];
+        params.serial_number = Some(serial()?);
+        valid(&mut params, now, AUTHORITY_LIFETIME);
+        let certificate = params.self_signed(key.rcgen())?;
+        Ok(Self { certificate: certificate.der().clone(), key, common_name: common_name.to_owned() })
+    }
+
+    /// An authority from its PEM certificate and key, whose halves must belong together.
+    ///
+    /// # Errors
+    /// When either is malformed or they do not belong together.
+    pub fn from_pem(certificate: &str, key: &str) -> Result<Self> {
+        let key = KeyPair::from_pem(key)?;
+        let certificate = one_certificate(certificate)?;
+        let facts = Presented::parse(&certificate)?;
+        if facts.public_key != key.public_der() {
+            return Err(Error::Malformed("the certificate does not belong to the key".to_owned()));
+        }
+        Ok(Self { certificate, key, common_name: facts.subject.common_name })
+    }
+
+    /// The authority's certificate: what others trust.
+    #[must_use]
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// The same in PEM.
+    #[must_use]
+    pub fn certificate_pem(&self) -> String {
+        certificate_pem(&self.certificate)
+    }
+
+    /// The authority's key in PEM. Secret.
+    #[must_use]
+    pub fn key_pem(&self) -> String {
+        self.key.to_pem()
+    }
+
+    /// Issues a certificate with a new key.
+    ///
+    /// # Errors
+    /// When a name cannot stand in a certificate.
+    pub fn issue(&self, leaf: &Leaf, now: UnixTime) -> Result<Issued> {
+        let key = KeyPair::generate()?;
+        let certificate = self.sign(leaf, &key.public_der(), now)?;
+        Ok(Issued { certificate, key })
+    }
+
+    /// Signs a certificate for somebody else's public key (a DER SubjectPublicKeyInfo), such as a signing request's.
+    ///
+    /// # Errors
+    /// When the key's algorithm is unknown or a name cannot stand in a certificate.
+    pub fn sign(&self, leaf: &Leaf, public_key: &[u8], now: UnixTime) -> Result<CertificateDer<'static>> {
+        let mut params = CertificateParams::default();
+        // Only a place for the real subject, see `der`.
+        params.distinguished_name = name(&leaf.subject.common_name);
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.extended_key_usages = leaf.usage.purposes();
+        params.subject_alt_names = leaf.sans.iter().map(San::to_rcgen).collect::<Result<_>>()?;
+        params.serial_number = Some(serial()?);
+        params.use_authority_key_identifier_extension = true;
+        valid(&mut params, now, leaf.lifetime);
+
+        let public_key = rcgen::SubjectPublicKeyInfo::from_der(public_key)?;
+        let issuer = rcgen::Issuer::from_ca_cert_der(&self.certificate, self.key.rcgen())?;
+        let draft = params.signed_by(&public_key, &issuer)?;
+        self.resign(draft.der(), &leaf.subject)
+    }
+
+    /// Puts the whole subject into a drafted certificate and signs it again.
+    fn resign(&self, draft: &[u8], subject: &Subject) -> Result<CertificateDer<'static>> {
+        let (tbs, algorithm) = der::with_subject(draft, &subject.to_der())
+            .ok_or_else(|| Error::Malformed("the drafted certificate is no DER".to_owned()))?;
+        let signature = self.key.rcgen().sign(&tbs)?;
+        // A bit string starts with the number of unused bits.
+        let signature = der::element(der::BIT_STRING, &[&[0], signature.as_slice()].concat());
+        Ok(der::element(der::SEQUENCE, &[tbs, algorithm, signature].concat()).into())
+    }
+
+    /// Whether this authority signed `certificate`.
+    #[must_use]
+    pub fn signed(&self, certificate: &CertificateDer<'_>) -> bool {
+        let own = X509Certificate::from_der(&self.certificate);
+        let other = X509Certificate::from_der(certificate);
+        match (own, other) {
+            (Ok((_, own)), Ok((_, other))) => {
+                other.issuer().as_raw() == own.subject().as_raw()
+                    && other.verify_signature(Some(own.public_key())).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// The authority's own name.
+    #[must_use]
+    pub fn common_name(&self) -> &str {
+        &self.common_name
+    }
+}
+
+/// A certificate in PEM, with the newlines upstream writes.
+pub(crate) fn certificate_pem(certificate: &CertificateDer<'_>) -> String {
+    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_config(&pem::Pem::new("CERTIFICATE", certificate.as_ref()), config)
+}
+
+/// The first certificate of a PEM text.
+pub(crate) fn one_certificate(text: &str) -> Result<CertificateDer<'static>> {
+    crate::parse_chain(text)?.into_iter().next().ok_or_else(|| Error::Malformed("no PEM certificate in it".to_owned()))
+}
+
+fn name(common_name: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+/// 127 random bits: positive, and no two alike.
+fn serial() -> Result<rcgen::SerialNumber> {
+    let mut bytes = [0_u8; 16];
+    SystemRandom::new().fill(&mut bytes)?;
+    if let Some(first) = bytes.first_mut() {
+        *first = (*first & 0x7f) | 0x40;
+    }
+    Ok(rcgen::SerialNumber::from_slice(&bytes))
+}
+
+fn valid(params: &mut CertificateParams, now: UnixTime, lifetime: Duration) {
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let now = Duration::from_secs(now.as_secs());
+    params.not_before = epoch + now.saturating_sub(BACKDATE);
+    params.not_after = epoch + now.saturating_add(lifetime);
+}

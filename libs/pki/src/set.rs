@@ -1,0 +1,183 @@
+//! The whole set of keys and certificates of a control plane, and the directory it is kept in (kubeadm's file names).
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use rustls_pki_types::UnixTime;
+
+use crate::authority::one_certificate;
+use crate::certificate::Presented;
+use crate::files::{AtomicFiles, Visibility, read_optional};
+use crate::{Authority, Error, Issued, KeyPair, Leaf, Result, San, SigningKey, Subject, serving_sans};
+
+/// A certificate with less than this many seconds left (90 days of a year) is issued anew.
+const RENEW_BEFORE: u64 = 90 * 24 * 3600;
+
+/// The names the apiserver's certificate must carry.
+#[derive(Debug, Clone)]
+pub struct ServingNames {
+    /// `cluster.local`.
+    pub cluster_domain: String,
+    /// The first address of every service range, the advertised address, and the bound one.
+    pub addresses: Vec<IpAddr>,
+    /// Further names and addresses the operator asked for.
+    pub more: Vec<String>,
+}
+
+impl Default for ServingNames {
+    fn default() -> Self {
+        Self {
+            cluster_domain: "cluster.local".to_owned(),
+            addresses: vec![IpAddr::from([10, 96, 0, 1])],
+            more: Vec::new(),
+        }
+    }
+}
+
+/// Everything a control plane needs to prove who it is and to know who others are.
+#[derive(Debug)]
+pub struct Pki {
+    /// Signs serving and client certificates; clients trust it, and so does authentication.
+    pub ca: Authority,
+    /// Signs only the front proxy's client certificate, so that no ordinary client can pose as the proxy.
+    pub front_proxy_ca: Authority,
+    /// What the apiserver shows.
+    pub serving: Issued,
+    /// What the apiserver shows to kubelets.
+    pub kubelet_client: Issued,
+    /// What the aggregation layer shows to the servers behind it.
+    pub front_proxy_client: Issued,
+    /// Signs ServiceAccount tokens.
+    pub service_account: SigningKey,
+    /// The token key's public half in PEM (`sa.pub`).
+    pub service_account_public_pem: String,
+}
+
+impl Pki {
+    /// Loads the set from `directory`; what is absent, near its end or for other names is made and written.
+    ///
+    /// An authority or the token key is never replaced: if only its public half is there, that is an error.
+    ///
+    /// # Errors
+    /// When a file cannot be read or written, or does not hold what its name promises.
+    pub fn open(directory: &Path, names: &ServingNames, now: UnixTime) -> Result<Self> {
+        let mut set = Set { directory: Some(directory.to_owned()), fresh: AtomicFiles::new(), now };
+        let pki = set.assemble(names)?;
+        set.fresh.commit()?;
+        Ok(pki)
+    }
+
+    /// A set that exists in memory only (`--ephemeral`, tests).
+    ///
+    /// # Errors
+    /// When there is no randomness or a name cannot stand in a certificate.
+    pub fn ephemeral(names: &ServingNames, now: UnixTime) -> Result<Self> {
+        Set { directory: None, fresh: AtomicFiles::new(), now }.assemble(names)
+    }
+}
+
+/// A set being put together: what was found is used, what was made waits in `fresh` to be written in one batch.
+struct Set {
+    directory: Option<PathBuf>,
+    fresh: AtomicFiles,
+    now: UnixTime,
+}
+
+impl Set {
+    fn assemble(&mut self, names: &ServingNames) -> Result<Pki> {
+        let ca = self.authority("ca", "kubernetes")?;
+        let front_proxy_ca = self.authority("front-proxy-ca", "front-proxy-ca")?;
+        let sans = serving_sans(&names.cluster_domain, &names.addresses, &names.more);
+        let serving = self.leaf("apiserver", &ca, &Leaf::server(Subject::named("kube-apiserver"), sans))?;
+        let kubelet = Leaf::client(Subject::named("kube-apiserver-kubelet-client"));
+        let kubelet_client = self.leaf("apiserver-kubelet-client", &ca, &kubelet)?;
+        let proxy = Leaf::client(Subject::named("front-proxy-client"));
+        let front_proxy_client = self.leaf("front-proxy-client", &front_proxy_ca, &proxy)?;
+        let token_key = self.token_key()?;
+        Ok(Pki {
+            ca,
+            front_proxy_ca,
+            serving,
+            kubelet_client,
+            front_proxy_client,
+            service_account: SigningKey::new(&token_key)?,
+            service_account_public_pem: token_key.public_pem(),
+        })
+    }
+
+    fn authority(&mut self, stem: &str, common_name: &str) -> Result<Authority> {
+        if let Some((certificate, key, path)) = self.pair(stem, "crt")? {
+            return Authority::from_pem(&certificate, &key).map_err(|e| e.in_file(path));
+        }
+        let made = Authority::create(common_name, self.now)?;
+        self.keep(stem, "key", Visibility::Private, made.key_pem());
+        self.keep(stem, "crt", Visibility::Public, made.certificate_pem());
+        Ok(made)
+    }
+
+    /// A certificate can always be made again, so half a pair is not an error here.
+    fn leaf(&mut self, stem: &str, authority: &Authority, leaf: &Leaf) -> Result<Issued> {
+        let (certificate, key) = (self.read(stem, "crt")?, self.read(stem, "key")?);
+        if let (Some(certificate), Some(key)) = (certificate, key)
+            && let Some(found) = still_good(&certificate, &key, authority, leaf, self.now)
+        {
+            return Ok(found);
+        }
+        let made = authority.issue(leaf, self.now)?;
+        self.keep(stem, "key", Visibility::Private, made.key.to_pem());
+        self.keep(stem, "crt", Visibility::Public, made.certificate_pem());
+        Ok(made)
+    }
+
+    fn token_key(&mut self) -> Result<KeyPair> {
+        if let Some((_, key, path)) = self.pair("sa", "pub")? {
+            return KeyPair::from_pem(&key).map_err(|e| e.in_file(path));
+        }
+        let key = KeyPair::generate()?;
+        self.keep("sa", "key", Visibility::Private, key.to_pem());
+        self.keep("sa", "pub", Visibility::Public, key.public_pem());
+        Ok(key)
+    }
+
+    /// The public text, the key and the public file's path when both halves are there. Keys are renamed into place first, so a crash
+    /// between the two leaves a key alone, which nobody has seen and which is made anew; a public half alone is a loss.
+    fn pair(&self, stem: &str, public: &str) -> Result<Option<(String, String, PathBuf)>> {
+        match (self.read(stem, public)?, self.read(stem, "key")?) {
+            (Some(text), Some(key)) => Ok(Some((text, key, self.path(stem, public).unwrap_or_default()))),
+            (Some(_), None) => Err(Error::HalfPair {
+                missing: self.path(stem, "key").unwrap_or_default(),
+                present: self.path(stem, public).unwrap_or_default(),
+            }),
+            (None, _) => Ok(None),
+        }
+    }
+
+    fn path(&self, stem: &str, extension: &str) -> Option<PathBuf> {
+        self.directory.as_ref().map(|d| d.join(format!("{stem}.{extension}")))
+    }
+
+    fn read(&self, stem: &str, extension: &str) -> Result<Option<String>> {
+        self.path(stem, extension).map_or(Ok(None), |path| read_optional(&path))
+    }
+
+    fn keep(&mut self, stem: &str, extension: &str, visibility: Visibility, text: String) {
+        if let Some(path) = self.path(stem, extension) {
+            self.fresh.add(path, visibility, text);
+        }
+    }
+}
+
+/// The pair on disk, if it is what `leaf` asks for, of this authority, and has time left. Anything else is simply made anew.
+fn still_good(certificate: &str, key: &str, authority: &Authority, leaf: &Leaf, now: UnixTime) -> Option<Issued> {
+    let certificate = one_certificate(certificate).ok()?;
+    let key = KeyPair::from_pem(key).ok()?;
+    let facts = Presented::parse(&certificate).ok()?;
+    let mut wanted: Vec<San> = leaf.sans.clone();
+    wanted.sort();
+    let good = facts.public_key == key.public_der()
+        && facts.subject == leaf.subject
+        && facts.sans == wanted
+        && facts.good_for(now, RENEW_BEFORE)
+        && authority.signed(&certificate);
+    good.then_some(Issued { certificate, key })
+}

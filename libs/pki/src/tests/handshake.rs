@@ -1,0 +1,86 @@
+//! Handshakes in memory: what a server takes and what it does not.
+
+use std::sync::Arc;
+
+use rustls::{ClientConnection, ServerConnection};
+
+use super::{NOW, at, authority};
+use crate::tls::{ServerTrust, ServingCertificate, client_config, server_config};
+use crate::*;
+
+/// Real time: rustls checks the server's certificate against its own clock.
+fn real_now() -> UnixTime {
+    UnixTime::now()
+}
+
+/// Runs a handshake; the certificates the server saw, or why it failed.
+fn handshake(
+    server: &Arc<rustls::ServerConfig>,
+    client: rustls::ClientConfig,
+) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut server = ServerConnection::new(server.clone()).unwrap();
+    let mut client = ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
+    for _ in 0..10 {
+        let mut wire = Vec::new();
+        client.write_tls(&mut wire).unwrap();
+        server.read_tls(&mut wire.as_slice()).unwrap();
+        server.process_new_packets().map_err(|e| format!("server: {e}"))?;
+        let mut wire = Vec::new();
+        server.write_tls(&mut wire).unwrap();
+        client.read_tls(&mut wire.as_slice()).unwrap();
+        client.process_new_packets().map_err(|e| format!("client: {e}"))?;
+        if !client.is_handshaking() && !server.is_handshaking() {
+            assert_eq!(server.alpn_protocol(), Some(b"h2".as_slice()));
+            return Ok(server.peer_certificates().unwrap_or_default().iter().map(|c| c.clone().into_owned()).collect());
+        }
+    }
+    Err("the handshake does not end".to_owned())
+}
+
+fn identity(issued: &Issued) -> Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+    Some((vec![issued.certificate.clone()], issued.key.to_rustls()))
+}
+
+#[test]
+fn any_client_certificate_passes_tls_and_only_the_own_authoritys_is_believed() {
+    let ca = Authority::create("kubernetes", real_now()).unwrap();
+    let names = serving_sans("cluster.local", &[], &[]);
+    let serving = ca.issue(&Leaf::server(Subject::named("kube-apiserver"), names), real_now()).unwrap();
+    let trust = ClientTrust::new([ca.certificate()]).unwrap();
+    let server = Arc::new(server_config(ServingCertificate::new(&serving).unwrap(), Some(&trust)).unwrap());
+    let believed = || ServerTrust::Authorities(vec![ca.certificate().clone()]);
+
+    let own = ca.issue(&Leaf::client(Subject::named("alice")), real_now()).unwrap();
+    let chain = handshake(&server, client_config(believed(), identity(&own)).unwrap()).unwrap();
+    assert_eq!(trust.verify(&chain, real_now()).unwrap().subject.common_name, "alice");
+
+    // Same issuer name, so that the client offers it in spite of the server's hints.
+    let foreign = authority().issue(&Leaf::client(Subject::named("mallory")), at(NOW)).unwrap();
+    let chain = handshake(&server, client_config(believed(), identity(&foreign)).unwrap()).unwrap();
+    assert_eq!(chain.len(), 1);
+    assert!(trust.verify(&chain, real_now()).is_err());
+
+    assert_eq!(handshake(&server, client_config(believed(), None).unwrap()).unwrap(), Vec::new());
+}
+
+#[test]
+fn a_client_refuses_a_server_of_another_authority_unless_told_not_to() {
+    let (ca, other) = (Authority::create("a", real_now()).unwrap(), Authority::create("b", real_now()).unwrap());
+    let serving = ca.issue(&Leaf::server(Subject::named("x"), vec![San::parse("localhost")]), real_now()).unwrap();
+    let server = Arc::new(server_config(ServingCertificate::new(&serving).unwrap(), None).unwrap());
+    let trust = ServerTrust::Authorities(vec![other.certificate().clone()]);
+    assert!(handshake(&server, client_config(trust, None).unwrap()).unwrap_err().starts_with("client"));
+    assert!(handshake(&server, client_config(ServerTrust::Anybody, None).unwrap()).is_ok());
+}
+
+#[test]
+fn a_replaced_certificate_is_shown_from_the_next_handshake_on() {
+    let (old, new) = (Authority::create("a", real_now()).unwrap(), Authority::create("b", real_now()).unwrap());
+    let leaf = Leaf::server(Subject::named("x"), vec![San::parse("localhost")]);
+    let shown = ServingCertificate::new(&old.issue(&leaf, real_now()).unwrap()).unwrap();
+    let server = Arc::new(server_config(shown.clone(), None).unwrap());
+    let trust = || ServerTrust::Authorities(vec![new.certificate().clone()]);
+    assert!(handshake(&server, client_config(trust(), None).unwrap()).is_err());
+    shown.replace(&new.issue(&leaf, real_now()).unwrap()).unwrap();
+    assert!(handshake(&server, client_config(trust(), None).unwrap()).is_ok());
+}

@@ -1,0 +1,209 @@
+//! TLS configurations: the server asks for a client certificate but takes any, the client trusts the cluster's authority.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+
+use crate::{ClientTrust, Error, Issued, Result};
+
+/// What is offered during the handshake, best first.
+pub const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The cryptography everything here uses.
+#[must_use]
+pub fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// The certificate a server shows; it can be exchanged while the server runs, so that renewal needs no restart.
+#[derive(Debug)]
+pub struct ServingCertificate {
+    current: ArcSwap<CertifiedKey>,
+}
+
+impl ServingCertificate {
+    /// Shows `issued`.
+    ///
+    /// # Errors
+    /// When the key cannot be used for TLS.
+    pub fn new(issued: &Issued) -> Result<Arc<Self>> {
+        Self::from_chain(vec![issued.certificate.clone()], issued.key.to_rustls())
+    }
+
+    /// Shows a chain that came from elsewhere (`--tls-cert-file`), own certificate first.
+    ///
+    /// # Errors
+    /// When the key cannot be used for TLS.
+    pub fn from_chain(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { current: ArcSwap::from_pointee(certified(chain, key)?) }))
+    }
+
+    /// Shows another certificate from the next handshake on.
+    ///
+    /// # Errors
+    /// When the key cannot be used for TLS; then the old certificate stays.
+    pub fn replace(&self, issued: &Issued) -> Result<()> {
+        let next = certified(vec![issued.certificate.clone()], issued.key.to_rustls())?;
+        self.current.store(Arc::new(next));
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for ServingCertificate {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current.load_full())
+    }
+}
+
+fn certified(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<CertifiedKey> {
+    Ok(CertifiedKey::new(chain, provider().key_provider.load_private_key(key)?))
+}
+
+/// A server configuration: TLS 1.2 and 1.3, HTTP/2 and 1.1. With `clients` it asks for a client certificate, names the
+/// authorities in `clients`, and takes whatever comes as long as the client holds the key: whether the certificate is *believed* is
+/// authentication's question ([`ClientTrust::verify`]), because the answer to a wrong one is a 401 Status.
+///
+/// # Errors
+/// When the provider lacks the protocol versions.
+pub fn server_config(certificate: Arc<ServingCertificate>, clients: Option<&ClientTrust>) -> Result<ServerConfig> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match clients {
+        Some(trust) => builder.with_client_cert_verifier(Arc::new(AnyClient { hints: trust.hints().to_vec() })),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificate);
+    config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
+    Ok(config)
+}
+
+/// Which servers a client believes.
+#[derive(Debug, Clone)]
+pub enum ServerTrust {
+    /// Those with a certificate of these authorities for the name that was called.
+    Authorities(Vec<CertificateDer<'static>>),
+    /// Every server (`insecure-skip-tls-verify`): no protection against a middleman.
+    Anybody,
+}
+
+/// A client configuration with an optional certificate of its own (chain, own certificate first, and key).
+///
+/// # Errors
+/// When an authority is malformed, there is none, or the key does not belong to the certificate.
+pub fn client_config(
+    trust: ServerTrust,
+    identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+) -> Result<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match trust {
+        ServerTrust::Authorities(authorities) => {
+            let mut roots = RootCertStore::empty();
+            for authority in authorities {
+                roots.add(authority)?;
+            }
+            if roots.is_empty() {
+                return Err(Error::Malformed("no authority to verify the server with".to_owned()));
+            }
+            builder.with_root_certificates(roots)
+        }
+        ServerTrust::Anybody => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer)),
+    };
+    let mut config = match identity {
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
+    Ok(config)
+}
+
+/// Takes any client certificate whose key the client proves to hold.
+#[derive(Debug)]
+struct AnyClient {
+    hints: Vec<DistinguishedName>,
+}
+
+impl ClientCertVerifier for AnyClient {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.hints
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Takes any server that holds the key of the certificate it shows.
+#[derive(Debug)]
+struct AnyServer;
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &provider().signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}

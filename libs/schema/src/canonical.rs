@@ -1,0 +1,111 @@
+//! Canonical form: what Go's typed round trip through JSON and protobuf would keep of an object.
+//!
+//! Per field: an empty list or map of an `omitempty` field vanishes, so do zero scalars that are no pointers; pointers stay
+//! whatever they point to; struct values always appear, as do fields without `omitempty`; empty lists and maps that always
+//! appear become `null`, because protobuf cannot tell them from absent ones. Texts (quantities, times) are made canonical
+//! where they are decoded.
+
+use crate::types::{FieldDef, Presence, Shape, TypeDef};
+use crate::value::{Struct, Value};
+
+/// Whether a canonical struct holds this field even when nobody set it. `build.rs` precomputes the answers as
+/// [`TypeDef::always`](crate::TypeDef).
+#[must_use]
+pub fn always(def: &FieldDef) -> bool {
+    match def.presence {
+        Presence::Always => true,
+        Presence::OmitEmpty => !def.pointer && def.shape.is_go_struct(),
+        Presence::OmitZero => false,
+    }
+}
+
+/// Adds the fields that a canonical struct always holds; children that are present stay as they are.
+pub fn fill_always(node: &mut Struct) {
+    let ty = node.ty();
+    for index in ty.always {
+        let id = crate::types::FieldId(*index);
+        let Some(def) = ty.def(id) else { continue };
+        if node.field(id).is_none() {
+            node.set(id, if def.pointer { Value::Null } else { Value::zero(&def.shape) });
+        }
+    }
+}
+
+/// Makes one struct canonical whose children already are.
+pub fn settle(node: &mut Struct) {
+    node.retain(|def, value| {
+        mend(def, value);
+        keeps(def, value)
+    });
+    fill_always(node);
+}
+
+/// Makes a struct and everything below it canonical.
+pub fn canonicalize(node: &mut Struct) {
+    for (_, value) in node.iter_mut() {
+        descend(value);
+    }
+    settle(node);
+}
+
+fn descend(value: &mut Value) {
+    match value {
+        Value::Struct(inner) => canonicalize(inner),
+        Value::List(items) => items.iter_mut().for_each(descend),
+        Value::Map(map) => map.iter_mut().for_each(|(_, v)| descend(v)),
+        _ => {}
+    }
+}
+
+/// `null` in a field that is no pointer means its zero value; an empty list or map that always appears is `null`.
+fn mend(def: &FieldDef, value: &mut Value) {
+    if value.is_null() && !def.pointer && !matches!(def.shape, Shape::List(_) | Shape::Map(_)) {
+        *value = Value::zero(&def.shape);
+    } else if def.presence == Presence::Always && !def.pointer && is_empty(value) {
+        *value = Value::Null;
+    }
+}
+
+fn keeps(def: &FieldDef, value: &Value) -> bool {
+    if def.pointer {
+        return !value.is_null() || def.presence == Presence::Always;
+    }
+    match def.presence {
+        Presence::Always => true,
+        Presence::OmitEmpty if def.shape.is_go_struct() => true,
+        Presence::OmitEmpty => !is_zero_scalar(value) && !is_empty(value) && !value.is_null(),
+        Presence::OmitZero => !is_zero(def, value),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::List(items) => items.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    }
+}
+
+fn is_zero_scalar(value: &Value) -> bool {
+    match value {
+        Value::Bool(b) => !b,
+        Value::Int(n) => *n == 0,
+        Value::Str(s) => s.is_empty(),
+        Value::Number(text) => text.parse::<f64>().is_ok_and(|n| n == 0.0),
+        _ => false,
+    }
+}
+
+fn is_zero(def: &FieldDef, value: &Value) -> bool {
+    match (&def.shape, value) {
+        (_, Value::Null) => true,
+        (Shape::Struct(ty), Value::Struct(inner)) => is_zero_struct(ty, inner),
+        (Shape::Quantity, Value::Str(s)) => s == "0",
+        (Shape::Duration, Value::Str(s)) => s == "0s",
+        _ => is_zero_scalar(value) || is_empty(value),
+    }
+}
+
+fn is_zero_struct(ty: &TypeDef, node: &Struct) -> bool {
+    node.entries().iter().all(|(id, value)| ty.def(*id).is_some_and(|def| !def.pointer && is_zero(def, value)))
+}

@@ -1,0 +1,498 @@
+//! The value tree: what a decoded object is made of.
+//!
+//! A node is 24 bytes; texts up to 24 bytes live inside it. Struct nodes are slices sorted by [`FieldId`] of a known
+//! [`TypeDef`](crate::TypeDef), so looking a field up is a short search and encoding is one pass.
+
+use compact_str::CompactString;
+use thin_vec::ThinVec;
+
+use crate::types::{FieldDef, FieldId, Shape, TypeRef};
+
+/// Text of a node: inline up to 24 bytes.
+pub type Str = CompactString;
+
+/// One node of an object.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Value {
+    /// JSON `null`, also Go's zero time.
+    #[default]
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// Any other number, as its text.
+    Number(Str),
+    /// Text; also quantities, times, durations and base64 bytes, each in canonical form.
+    Str(Str),
+    /// A list.
+    List(ThinVec<Value>),
+    /// A struct of a known type.
+    Struct(Struct),
+    /// A map with text keys, sorted by key.
+    Map(Map),
+}
+
+/// A struct node: fields sorted by id.
+#[derive(Clone, PartialEq)]
+pub struct Struct {
+    ty: TypeRef,
+    fields: ThinVec<(FieldId, Value)>,
+}
+
+/// A map node: entries sorted by key, as Go writes maps.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Map {
+    entries: ThinVec<(Str, Value)>,
+}
+
+impl Value {
+    /// The text, if it is text.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Str(s) => Some(s.as_str()),
+            _ => None,
+        }
+    }
+
+    /// The whole number, if it is one.
+    #[must_use]
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// The boolean, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+
+    /// The struct, if it is one.
+    #[must_use]
+    pub fn as_struct(&self) -> Option<&Struct> {
+        match self {
+            Self::Struct(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The struct, if it is one.
+    pub fn as_struct_mut(&mut self) -> Option<&mut Struct> {
+        match self {
+            Self::Struct(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    /// The items of a list; empty for anything else.
+    #[must_use]
+    pub fn items(&self) -> &[Value] {
+        match self {
+            Self::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The map, if it is one.
+    #[must_use]
+    pub fn as_map(&self) -> Option<&Map> {
+        match self {
+            Self::Map(m) => Some(m),
+            _ => None,
+        }
+    }
+
+    /// Whether it is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// The value that Go gives a field of this shape that nobody set.
+    #[must_use]
+    pub fn zero(shape: &Shape) -> Self {
+        match shape {
+            Shape::Bool => Self::Bool(false),
+            Shape::Int32 | Shape::Int64 | Shape::IntOrString | Shape::Float64 => Self::Int(0),
+            Shape::Str => Self::Str(Str::const_new("")),
+            Shape::Quantity => Self::Str(Str::const_new("0")),
+            Shape::Duration => Self::Str(Str::const_new("0s")),
+            Shape::Struct(ty) => Self::Struct(Struct::zero(ty)),
+            _ => Self::Null,
+        }
+    }
+
+    /// Child of a struct or map by name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        match self {
+            Self::Struct(s) => s.get(name),
+            Self::Map(m) => m.get(name),
+            _ => None,
+        }
+    }
+
+    /// Node at a path of names; list positions are not addressed.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(self, |node, name| node.get(name))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Str(Str::new(text))
+    }
+}
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Str(Str::from(text))
+    }
+}
+impl From<Str> for Value {
+    fn from(text: Str) -> Self {
+        Self::Str(text)
+    }
+}
+impl From<i64> for Value {
+    fn from(n: i64) -> Self {
+        Self::Int(n)
+    }
+}
+impl From<i32> for Value {
+    fn from(n: i32) -> Self {
+        Self::Int(i64::from(n))
+    }
+}
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+impl From<Struct> for Value {
+    fn from(s: Struct) -> Self {
+        Self::Struct(s)
+    }
+}
+impl From<Map> for Value {
+    fn from(m: Map) -> Self {
+        Self::Map(m)
+    }
+}
+impl<V: Into<Value>> FromIterator<V> for Value {
+    fn from_iter<I: IntoIterator<Item = V>>(items: I) -> Self {
+        Self::List(items.into_iter().map(Into::into).collect())
+    }
+}
+
+impl Struct {
+    /// A struct without fields.
+    #[must_use]
+    pub fn new(ty: TypeRef) -> Self {
+        Self { ty, fields: ThinVec::new() }
+    }
+
+    /// A struct without fields, with room for some.
+    #[must_use]
+    pub fn with_capacity(ty: TypeRef, capacity: usize) -> Self {
+        Self { ty, fields: ThinVec::with_capacity(capacity) }
+    }
+
+    /// The canonical struct that holds nothing: only fields that Go always writes.
+    #[must_use]
+    pub fn zero(ty: TypeRef) -> Self {
+        let mut zero = Self::new(ty);
+        crate::canonical::fill_always(&mut zero);
+        zero
+    }
+
+    /// The type.
+    #[must_use]
+    pub fn ty(&self) -> TypeRef {
+        self.ty
+    }
+
+    /// The value of a field, if set.
+    #[must_use]
+    pub fn field(&self, id: FieldId) -> Option<&Value> {
+        self.position(id).ok().and_then(|at| self.fields.get(at)).map(|(_, v)| v)
+    }
+
+    /// The value of a field, if set.
+    pub fn field_mut(&mut self, id: FieldId) -> Option<&mut Value> {
+        let at = self.position(id).ok()?;
+        self.fields.get_mut(at).map(|(_, v)| v)
+    }
+
+    /// The value of the field with this JSON name, if set.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.field(self.ty.field(name)?.0)
+    }
+
+    /// The value of the field with this JSON name, if set.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.field_mut(self.ty.field(name)?.0)
+    }
+
+    /// Sets a field and returns what it held.
+    pub fn set(&mut self, id: FieldId, value: Value) -> Option<Value> {
+        match self.position(id) {
+            Ok(at) => self.fields.get_mut(at).map(|(_, old)| std::mem::replace(old, value)),
+            Err(at) => {
+                self.fields.insert(at, (id, value));
+                None
+            }
+        }
+    }
+
+    /// Sets the field with this JSON name; `false` when the type has none.
+    pub fn set_name(&mut self, name: &str, value: impl Into<Value>) -> bool {
+        let Some((id, _)) = self.ty.field(name) else { return false };
+        self.set(id, value.into());
+        true
+    }
+
+    /// Removes a field and returns what it held.
+    pub fn remove(&mut self, id: FieldId) -> Option<Value> {
+        let at = self.position(id).ok()?;
+        Some(self.fields.remove(at).1)
+    }
+
+    /// Removes the field with this JSON name and returns what it held.
+    pub fn remove_name(&mut self, name: &str) -> Option<Value> {
+        self.remove(self.ty.field(name)?.0)
+    }
+
+    /// The field's value, made by `make` if it is not set.
+    pub fn entry(&mut self, id: FieldId, make: impl FnOnce() -> Value) -> &mut Value {
+        let at = match self.fields.last() {
+            // Decoders mostly come in order.
+            Some((last, _)) if *last >= id => self.position(id),
+            _ => Err(self.fields.len()),
+        };
+        let at = match at {
+            Ok(at) => at,
+            Err(at) if at == self.fields.len() => {
+                self.fields.push((id, make()));
+                at
+            }
+            Err(at) => {
+                self.fields.insert(at, (id, make()));
+                at
+            }
+        };
+        #[expect(clippy::indexing_slicing, reason = "`at` was found or inserted just above")]
+        &mut self.fields[at].1
+    }
+
+    /// The struct in a field, made empty if it is not set or not a struct; `None` when the field holds no struct type.
+    pub fn struct_entry(&mut self, id: FieldId) -> Option<&mut Struct> {
+        let Shape::Struct(ty) = self.ty.def(id)?.shape else { return None };
+        let slot = self.entry(id, || Value::Null);
+        if slot.as_struct().is_none() {
+            *slot = Value::Struct(Struct::zero(ty));
+        }
+        slot.as_struct_mut()
+    }
+
+    /// Appends a field that sorts behind all present ones; decoders use it. Falls back to [`Struct::set`].
+    pub fn push(&mut self, id: FieldId, value: Value) {
+        match self.fields.last() {
+            Some((last, _)) if *last >= id => {
+                self.set(id, value);
+            }
+            _ => self.fields.push((id, value)),
+        }
+    }
+
+    /// Fields that are set, in declaration order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static FieldDef, &Value)> {
+        let ty = self.ty;
+        self.fields.iter().filter_map(move |(id, v)| Some((ty.def(*id)?, v)))
+    }
+
+    /// Fields that are set with their ids, in declaration order.
+    #[must_use]
+    pub fn entries(&self) -> &[(FieldId, Value)] {
+        &self.fields
+    }
+
+    /// Fields that are set, for changing values in place.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&'static FieldDef, &mut Value)> {
+        let ty = self.ty;
+        self.fields.iter_mut().filter_map(move |(id, v)| Some((ty.def(*id)?, v)))
+    }
+
+    /// Keeps the fields for which `keep` holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(&'static FieldDef, &mut Value) -> bool) {
+        let ty = self.ty;
+        self.fields.retain_mut(|(id, v)| ty.def(*id).is_some_and(|def| keep(def, v)));
+    }
+
+    /// Whether no field is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Node at a path of names.
+    #[must_use]
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        let (first, rest) = path.split_first()?;
+        self.get(first)?.at(rest)
+    }
+
+    /// Sets the node at a path of struct fields (the last name may also be a map key), making structs and maps on the way; `false` when the
+    /// types have no such path.
+    pub fn set_at(&mut self, path: &[&str], value: impl Into<Value>) -> bool {
+        let Some((first, rest)) = path.split_first() else { return false };
+        let Some((id, def)) = self.ty.field(first) else { return false };
+        match (rest, &def.shape) {
+            ([], _) => {
+                self.set(id, value.into());
+                true
+            }
+            (rest, Shape::Struct(_)) => self.struct_entry(id).is_some_and(|inner| inner.set_at(rest, value)),
+            ([key], Shape::Map(_)) => {
+                let slot = self.entry(id, || Value::Map(Map::default()));
+                if !matches!(slot, Value::Map(_)) {
+                    *slot = Value::Map(Map::default());
+                }
+                let Value::Map(map) = slot else { return false };
+                map.insert(Str::new(key), value.into());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn position(&self, id: FieldId) -> Result<usize, usize> {
+        // Few fields are set in most structs: a scan beats a binary search there.
+        if self.fields.len() <= 8 {
+            for (at, (have, _)) in self.fields.iter().enumerate() {
+                if *have >= id {
+                    return if *have == id { Ok(at) } else { Err(at) };
+                }
+            }
+            return Err(self.fields.len());
+        }
+        self.fields.binary_search_by_key(&id, |(have, _)| *have)
+    }
+}
+
+impl std::fmt::Debug for Struct {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ", self.ty.name)?;
+        f.debug_map().entries(self.iter().map(|(def, v)| (def.name, v))).finish()
+    }
+}
+
+impl Map {
+    /// The value at a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        let at = self.position(key).ok()?;
+        self.entries.get(at).map(|(_, v)| v)
+    }
+
+    /// The value at a key.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let at = self.position(key).ok()?;
+        self.entries.get_mut(at).map(|(_, v)| v)
+    }
+
+    /// Sets a key and returns what it held.
+    pub fn insert(&mut self, key: impl Into<Str>, value: impl Into<Value>) -> Option<Value> {
+        let key = key.into();
+        match self.position(&key) {
+            Ok(at) => self.entries.get_mut(at).map(|(_, old)| std::mem::replace(old, value.into())),
+            Err(at) => {
+                self.entries.insert(at, (key, value.into()));
+                None
+            }
+        }
+    }
+
+    /// A map of entries in any order; of equal keys the last one stays. Sorts once, so a hostile order costs nothing.
+    #[must_use]
+    pub fn from_entries(mut entries: ThinVec<(Str, Value)>) -> Self {
+        let sorted = entries.iter().zip(entries.iter().skip(1)).all(|((a, _), (b, _))| a < b);
+        if !sorted {
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            entries.dedup_by(|(later, value), (kept, slot)| {
+                let same = later == kept;
+                if same {
+                    std::mem::swap(value, slot);
+                }
+                same
+            });
+        }
+        Self { entries }
+    }
+
+    /// Removes a key and returns what it held.
+    pub fn remove(&mut self, key: &str) -> Option<Value> {
+        let at = self.position(key).ok()?;
+        Some(self.entries.remove(at).1)
+    }
+
+    /// Entries sorted by key.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Value)> + ExactSizeIterator {
+        self.entries.iter().map(|(k, v)| (k.as_str(), v))
+    }
+
+    /// Entries sorted by key.
+    #[must_use]
+    pub fn entries(&self) -> &[(Str, Value)] {
+        &self.entries
+    }
+
+    /// Entries, for changing values in place.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
+        self.entries.iter_mut().map(|(k, v)| (k.as_str(), v))
+    }
+
+    /// Keeps the entries for which `keep` holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str, &mut Value) -> bool) {
+        self.entries.retain_mut(|(k, v)| keep(k, v));
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        // Decoders mostly insert in order: look at the end first.
+        match self.entries.last() {
+            Some((last, _)) if last.as_str() < key => Err(self.entries.len()),
+            None => Err(0),
+            _ => self.entries.binary_search_by(|(have, _)| have.as_str().cmp(key)),
+        }
+    }
+}
+
+impl<K: Into<Str>, V: Into<Value>> FromIterator<(K, V)> for Map {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut map = Self::default();
+        for (k, v) in pairs {
+            map.insert(k, v);
+        }
+        map
+    }
+}

@@ -1,0 +1,30 @@
+//! The [`Log`] trait, its backends and the contract suite that every backend passes.
+//!
+//! A log is one total order of compare-and-swap writes; the View above it (`oarlock-store`) answers every read. The
+//! log knows keys, revisions and opaque values and nothing of Kubernetes.
+//!
+//! | backend | durable | for |
+//! |---|---|---|
+//! | [`EmbeddedLog`] | after one fdatasync per commit | one process; the default |
+//! | [`MemoryLog`] | never | `--ephemeral`, tests |
+
+pub mod disk;
+pub mod embedded;
+pub mod error;
+mod follow;
+mod heads;
+pub mod key;
+pub mod log;
+mod memory;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use embedded::EmbeddedLog;
+pub use error::{Error, Fatal, FatalHook};
+pub use heads::MAX_VALUE_BYTES;
+pub use key::Key;
+pub use log::{
+    Append, Cause, Expect, Fence, GroupOutcome, Health, Loaded, Log, Outcome, Record, Sharing, Tail, TailBatch, Value,
+};
+pub use memory::MemoryLog;
+pub use oarlock_meta::Revision;

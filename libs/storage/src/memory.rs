@@ -1,0 +1,124 @@
+//! The log in memory: for `--ephemeral` and for tests. Durable as long as the process lives.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use oarlock_meta::Revision;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::follow::{Follower, Past};
+use crate::heads::Heads;
+use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Record, Sharing, Tail, Value};
+
+/// A [`Log`] that keeps everything in memory. Clones are one log.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryLog {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    tip: watch::Sender<Revision>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    heads: Heads,
+    records: BTreeMap<Revision, Record>,
+    bytes: u64,
+}
+
+impl MemoryLog {
+    /// An empty log at revision 0.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Past for Shared {
+    fn after(&self, after: Revision, max: usize) -> Result<Vec<Record>, Error> {
+        let state = self.state.lock();
+        if after < state.heads.floor() {
+            return Err(Error::Compacted { floor: state.heads.floor() });
+        }
+        let above = (Bound::Excluded(after), Bound::Unbounded);
+        Ok(state.records.range(above).take(max).map(|(_, record)| record.clone()).collect())
+    }
+}
+
+fn size(record: &Record) -> u64 {
+    record.value.as_ref().map_or(0, bytes::Bytes::len) as u64
+}
+
+#[async_trait]
+impl Log for MemoryLog {
+    async fn commit(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>> {
+        let mut state = self.shared.state.lock();
+        let plan = state.heads.plan(&groups, false);
+        for record in plan.records {
+            state.heads.note(&record);
+            state.bytes += size(&record);
+            state.records.insert(record.revision, record);
+        }
+        let last = state.heads.last();
+        drop(state);
+        self.shared.tip.send_replace(last);
+        plan.answers
+    }
+
+    async fn tail(&self, after: Revision) -> Result<Box<dyn Tail>, Error> {
+        self.shared.after(after, 0)?;
+        Ok(Box::new(Follower::new(Arc::clone(&self.shared), self.shared.tip.subscribe(), after)))
+    }
+
+    async fn load(&self, each: &mut (dyn FnMut(Record) + Send)) -> Result<Loaded, Error> {
+        let state = self.shared.state.lock();
+        state.records.values().cloned().for_each(each);
+        Ok(Loaded { revision: state.heads.last(), floor: state.heads.floor() })
+    }
+
+    async fn body(&self, key: &Key, revision: Revision) -> Result<Option<Value>, Error> {
+        let state = self.shared.state.lock();
+        Ok(state.records.get(&revision).filter(|record| record.key == *key).and_then(|record| record.value.clone()))
+    }
+
+    async fn barrier(&self) -> Result<Revision, Error> {
+        Ok(self.shared.state.lock().heads.last())
+    }
+
+    async fn trim(&self, revision: Revision) -> Result<(), Error> {
+        let mut state = self.shared.state.lock();
+        let current = state.heads.last();
+        if revision > current {
+            return Err(Error::Future { asked: revision, current });
+        }
+        state.heads.raise_floor(revision);
+        for version in state.heads.take_stale(usize::MAX) {
+            if let Some(record) = state.records.remove(&version) {
+                state.bytes -= size(&record);
+            }
+        }
+        Ok(())
+    }
+
+    fn health(&self) -> Health {
+        let state = self.shared.state.lock();
+        Health {
+            writable: true,
+            dead: false,
+            revision: state.heads.last(),
+            floor: state.heads.floor(),
+            history_bytes: state.heads.stale_bytes(),
+            stored_bytes: state.bytes,
+        }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Exclusive
+    }
+}

@@ -1,0 +1,145 @@
+//! A careful caller of a log: finds out what became of an unknown write before it does anything else.
+//!
+//! Written for the contract suite, where it is the only writer, so that one suite fits clean and faulty logs. It shares
+//! no code with the store's own resolution.
+
+use std::sync::Arc;
+
+use oarlock_meta::Revision;
+
+use crate::{Append, Error, GroupOutcome, Loaded, Log, Outcome, Record, TailBatch};
+
+/// Tries before a fault that should pass counts as one that does not.
+const TRIES: usize = 200;
+
+/// Drives one log.
+#[derive(Clone)]
+pub struct Driver {
+    /// The log.
+    pub log: Arc<dyn Log>,
+}
+
+impl Driver {
+    /// A driver, the log's only writer.
+    #[must_use]
+    pub fn new(log: Arc<dyn Log>) -> Self {
+        Self { log }
+    }
+
+    /// One write.
+    ///
+    /// # Errors
+    /// The log's, [`Error::Unavailable`] only when it lasts.
+    pub async fn one(&self, append: Append) -> Result<Outcome, Error> {
+        Ok(self.group(vec![append]).await?.single())
+    }
+
+    /// One atomic group.
+    ///
+    /// # Errors
+    /// As [`Driver::one`].
+    pub async fn group(&self, group: Vec<Append>) -> Result<GroupOutcome, Error> {
+        self.batch(vec![group]).await.pop().unwrap_or(Err(Error::Dead))
+    }
+
+    /// One commit of several groups; every outcome is known when it returns.
+    pub async fn batch(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>> {
+        for _ in 0..TRIES {
+            let before = match self.barrier().await {
+                Ok(before) => before,
+                Err(error) => return groups.iter().map(|_| Err(error.clone())).collect(),
+            };
+            let outcomes = self.log.commit(groups.clone()).await;
+            if outcomes.iter().any(|outcome| matches!(outcome, Err(Error::Unavailable(_)))) {
+                continue;
+            }
+            if !outcomes.iter().any(|outcome| matches!(outcome, Ok(GroupOutcome::Unknown))) {
+                return outcomes;
+            }
+            match self.find(&groups, before).await {
+                Ok(None) => {}
+                Ok(Some(found)) => return found,
+                Err(error) => return groups.iter().map(|_| Err(error.clone())).collect(),
+            }
+        }
+        groups.iter().map(|_| Ok(GroupOutcome::Unknown)).collect()
+    }
+
+    /// What became of groups whose answer was lost; `None` when nothing was written.
+    async fn find(
+        &self,
+        groups: &[Vec<Append>],
+        before: Revision,
+    ) -> Result<Option<Vec<Result<GroupOutcome, Error>>>, Error> {
+        // The barrier comes after everything late.
+        self.barrier().await?;
+        let (records, _) = self.load().await?;
+        let mut new = records.into_iter().filter(|record| record.revision > before).peekable();
+        if new.peek().is_none() {
+            return Ok(None);
+        }
+        let mut found = Vec::new();
+        for group in groups {
+            let mut revisions = Vec::new();
+            for append in group {
+                let ours = |record: &Record| record.key == append.key && record.value == append.value;
+                if let Some(record) = new.next_if(ours) {
+                    revisions.push(record.revision);
+                }
+            }
+            if !group.is_empty() && revisions.len() == group.len() {
+                found.push(Ok(GroupOutcome::Committed(revisions)));
+            } else {
+                // It was refused, so it will be again: nobody else writes.
+                found.push(Box::pin(self.group(group.clone())).await);
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// A barrier, tried again while the log is unavailable.
+    ///
+    /// # Errors
+    /// The log's.
+    pub async fn barrier(&self) -> Result<Revision, Error> {
+        let mut last = Error::Dead;
+        for _ in 0..TRIES {
+            match self.log.barrier().await {
+                Err(error @ Error::Unavailable(_)) => last = error,
+                done => return done,
+            }
+        }
+        Err(last)
+    }
+
+    /// Every record, in order.
+    ///
+    /// # Errors
+    /// The log's.
+    pub async fn load(&self) -> Result<(Vec<Record>, Loaded), Error> {
+        let mut records = Vec::new();
+        let loaded = self.log.load(&mut |record| records.push(record)).await?;
+        Ok((records, loaded))
+    }
+
+    /// Everything a tail says from `after` up to `until`, each record once.
+    ///
+    /// # Errors
+    /// The log's, [`Error::Compacted`] among them.
+    pub async fn follow(&self, after: Revision, until: Revision) -> Result<Vec<Record>, Error> {
+        let mut tail = self.log.tail(after).await?;
+        let (mut records, mut seen): (Vec<Record>, Revision) = (Vec::new(), after);
+        while seen < until {
+            let TailBatch { records: new, progress } = tail.next(64).await?;
+            for record in new {
+                // Repeats are allowed; going back to something that was never said is not, and is left in to be seen.
+                let known = records.iter().any(|old| old.revision == record.revision);
+                if !known {
+                    records.push(record);
+                }
+            }
+            seen = seen.max(progress);
+        }
+        Ok(records)
+    }
+}

@@ -1,0 +1,134 @@
+//! The contract suite over every backend, and over every backend behind a faulty log.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use oarlock_storage::embedded::Options;
+use oarlock_storage::testing::contract::{Backend, CASES};
+use oarlock_storage::testing::faulty::{Bites, Faults, FaultyLog};
+use oarlock_storage::testing::recording_hook;
+use oarlock_storage::{EmbeddedLog, Log, MemoryLog};
+use parking_lot::Mutex;
+
+struct Memory;
+
+#[async_trait]
+impl Backend for Memory {
+    async fn fresh(&self) -> Arc<dyn Log> {
+        Arc::new(MemoryLog::new())
+    }
+
+    async fn reopen(&self, log: Arc<dyn Log>) -> Arc<dyn Log> {
+        log
+    }
+}
+
+struct Embedded {
+    directory: tempfile::TempDir,
+    made: AtomicU64,
+}
+
+impl Embedded {
+    fn open(&self, number: u64) -> Arc<dyn Log> {
+        let (fatal, _) = recording_hook();
+        let options = Options { reserve_bytes: 1 << 20, ..Options::new(fatal) };
+        Arc::new(EmbeddedLog::open(&self.directory.path().join(format!("{number}.db")), &options).unwrap())
+    }
+}
+
+#[async_trait]
+impl Backend for Embedded {
+    async fn fresh(&self) -> Arc<dyn Log> {
+        self.open(self.made.fetch_add(1, Ordering::Relaxed))
+    }
+
+    async fn reopen(&self, log: Arc<dyn Log>) -> Arc<dyn Log> {
+        // Cases run one after the other: the log to reopen is the last one made.
+        drop(log);
+        self.open(self.made.load(Ordering::Relaxed) - 1)
+    }
+}
+
+struct Faulty {
+    inner: Arc<dyn Backend>,
+    seed: AtomicU64,
+    bites: Mutex<Vec<Arc<Bites>>>,
+    bare: Mutex<Option<Arc<dyn Log>>>,
+}
+
+impl Faulty {
+    fn wrap(&self, inner: Arc<dyn Log>) -> Arc<dyn Log> {
+        let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+        *self.bare.lock() = Some(Arc::clone(&inner));
+        let faulty = FaultyLog::new(inner, Faults::NO_COMPACTION, seed);
+        self.bites.lock().push(faulty.bites());
+        Arc::new(faulty)
+    }
+}
+
+#[async_trait]
+impl Backend for Faulty {
+    async fn fresh(&self) -> Arc<dyn Log> {
+        let inner = self.inner.fresh().await;
+        self.wrap(inner)
+    }
+
+    async fn reopen(&self, log: Arc<dyn Log>) -> Arc<dyn Log> {
+        drop(log);
+        let bare = self.bare.lock().take().unwrap();
+        let inner = self.inner.reopen(bare).await;
+        self.wrap(inner)
+    }
+}
+
+async fn run(name: &str, backend: Arc<dyn Backend>) {
+    let mut failed = Vec::new();
+    for case in CASES {
+        let verdict = case.check(Arc::clone(&backend)).await;
+        println!("{name} × {}: {}", case.name, if verdict.is_ok() { "ok" } else { "FAILED" });
+        failed.extend(verdict.err().map(|error| format!("{}: {error}", case.name)));
+    }
+    assert!(failed.is_empty(), "{name}: {} of {} cases failed:\n{}", failed.len(), CASES.len(), failed.join("\n"));
+}
+
+fn embedded() -> Arc<dyn Backend> {
+    Arc::new(Embedded { directory: tempfile::tempdir().unwrap(), made: AtomicU64::new(0) })
+}
+
+async fn run_faulty(name: &str, inner: Arc<dyn Backend>, seeds: u64) {
+    let faulty = Arc::new(Faulty { inner, seed: AtomicU64::new(0), bites: Mutex::default(), bare: Mutex::default() });
+    for _ in 0..seeds {
+        run(name, Arc::clone(&faulty) as Arc<dyn Backend>).await;
+    }
+    let mut sums = [("", 0); 7];
+    for bites in faulty.bites.lock().iter() {
+        for (sum, (what, count)) in sums.iter_mut().zip(bites.all()) {
+            *sum = (what, sum.1 + count);
+        }
+    }
+    println!("{name}: {sums:?}");
+    let idle = sums.iter().filter(|(what, count)| *count == 0 && *what != "compacted").count();
+    assert_eq!(idle, 0, "a fault that never struck proves nothing: {sums:?}");
+}
+
+#[tokio::test]
+async fn memory_keeps_the_contract() {
+    run("memory", Arc::new(Memory)).await;
+}
+
+#[tokio::test]
+async fn embedded_keeps_the_contract() {
+    run("embedded", embedded()).await;
+}
+
+#[tokio::test]
+async fn memory_keeps_the_contract_behind_faults() {
+    run_faulty("faulty(memory)", Arc::new(Memory), 20).await;
+}
+
+#[tokio::test]
+async fn embedded_keeps_the_contract_behind_faults() {
+    run_faulty("faulty(embedded)", embedded(), 2).await;
+}

@@ -1,0 +1,40 @@
+//! The process's metric registry, served as `/metrics` in the Prometheus text format. Each crate declares its metrics once, in one file,
+//! under upstream's names where dashboards rely on them.
+
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+
+pub use prometheus_client;
+
+/// The registry of a process.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    registry: Mutex<Registry>,
+}
+
+static PROCESS: LazyLock<Metrics> = LazyLock::new(Metrics::default);
+
+/// The registry of this process.
+#[must_use]
+pub fn registry() -> &'static Metrics {
+    &PROCESS
+}
+
+impl Metrics {
+    /// Declares metrics.
+    pub fn declare(&self, declare: impl FnOnce(&mut Registry)) {
+        declare(&mut self.registry.lock());
+    }
+
+    /// All metrics as text.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &self.registry.lock());
+        text
+    }
+}

@@ -1,0 +1,58 @@
+//! Finds the programs that tests run.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Names another executable than the built one; it is then taken as it is.
+const OVERRIDE: &str = "OARLOCK_BIN";
+const BUILD: &str = "cargo build -p oarlock";
+
+/// The built `oarlock`, which lies beside the directory of the running test's executable.
+///
+/// # Panics
+/// When it is missing or older than a source it was built from (cargo's dep-info beside it lists them): a test must not judge
+/// yesterday's program. The text names the command that builds it.
+#[must_use]
+pub fn oarlock() -> PathBuf {
+    if let Some(path) = std::env::var_os(OVERRIDE) {
+        return path.into();
+    }
+    let own = std::env::current_exe().expect("the test's own path");
+    let dir = own.parent().and_then(Path::parent).expect("target/<profile>/deps/<test>");
+    let binary = dir.join("oarlock");
+    let Some(built) = modified(&binary) else {
+        panic!("{} is not there: run `{BUILD}` first, as `cargo xtask ci` does", binary.display());
+    };
+    let facts = std::fs::read_to_string(binary.with_extension("d")).unwrap_or_default();
+    let sources = facts.split_once(": ").map_or("", |(_, sources)| sources);
+    for source in sources.split_whitespace() {
+        if modified(Path::new(source)).is_some_and(|changed| changed > built) {
+            panic!("{} is older than {source}: run `{BUILD}`, or name an executable in {OVERRIDE}", binary.display());
+        }
+    }
+    binary
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|facts| facts.modified()).ok()
+}
+
+/// The machine's kubectl.
+///
+/// # Panics
+/// When there is none: it is the judge of most of what is tested here, so its absence is no reason to skip.
+#[must_use]
+pub fn kubectl() -> PathBuf {
+    on_path("kubectl").expect("kubectl is not on the PATH: run tests/install-kubectl")
+}
+
+/// The machine's Go, if it has one.
+#[must_use]
+pub fn go() -> Option<PathBuf> {
+    on_path("go")
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}

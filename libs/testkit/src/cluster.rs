@@ -1,0 +1,199 @@
+//! A real `oarlock up`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use oarlock_config::{DataDir, Kubeconfig};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::http::{Http, Who};
+use crate::wait::{self, Deadline, eventually};
+use crate::{Kubectl, binary};
+
+/// How long a process may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(20);
+/// Lines of the log shown when a test fails.
+const TAIL: usize = 60;
+
+/// One `oarlock up` over a data directory of its own. Dropping it ends the process and, when the test is failing, shows its log.
+#[derive(Debug)]
+pub struct Cluster {
+    dir: TempDir,
+    flags: Vec<String>,
+    /// None while it is down.
+    child: Option<Child>,
+}
+
+impl Cluster {
+    /// Starts `oarlock up --data-dir <temporary> --port 0 <flags>` and waits until it is ready.
+    ///
+    /// # Panics
+    /// When the program is missing, ends, or does not become ready.
+    #[must_use]
+    pub fn up(flags: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let mut cluster = Self { dir, flags, child: None };
+        cluster.start();
+        cluster
+    }
+
+    /// An API server and nothing else, in memory.
+    #[must_use]
+    pub fn api_only() -> Self {
+        Self::up(&["--ephemeral", "--disable", "scheduler,controller-manager,kubelet"])
+    }
+
+    /// Starts it (again) over the same data directory and waits until it is ready.
+    ///
+    /// # Panics
+    /// As [`Cluster::up`], and when it runs already.
+    pub fn start(&mut self) {
+        assert!(self.child.is_none(), "it runs already");
+        // The new process writes a new file, so that the line waited for is never the old one's.
+        let said = File::create(self.said()).expect("a file for its output");
+        let log = File::options().create(true).append(true).open(self.log()).expect("a file for its log");
+        let mut command = Command::new(binary::oarlock());
+        command.args(["up", "--port", "0", "--data-dir"]).arg(self.data_dir().root()).args(&self.flags);
+        command.stdin(Stdio::null()).stdout(said).stderr(log);
+        self.child = Some(command.spawn().expect("oarlock starts"));
+        eventually("oarlock up prints its kubeconfig", || {
+            let said = std::fs::read_to_string(self.said()).unwrap_or_default();
+            if said.lines().any(|line| line.starts_with("export KUBECONFIG=")) {
+                return Ok(());
+            }
+            let child = self.child.as_mut().expect("just started");
+            if let Some(status) = child.try_wait().expect("its state") {
+                self.child = None;
+                panic!("oarlock up ended with {status}\n{said}\n{}", self.log_tail());
+            }
+            Err(said)
+        });
+        let http = self.http(Who::Anonymous);
+        eventually("readyz says ok", || match http.try_get("/readyz") {
+            Ok(answer) if answer.code == 200 => Ok(()),
+            Ok(answer) => Err(answer.to_string()),
+            Err(error) => Err(error.to_string()),
+        });
+    }
+
+    /// Ends it with SIGKILL, as a power switch would, and waits until it is gone.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn kill(&mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("SIGKILL");
+        child.wait().expect("its end");
+    }
+
+    /// Ends it with SIGTERM and waits; its exit code, or `None` when it had to be killed.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn stop(&mut self) -> Option<i32> {
+        let mut child = self.child.take().expect("it runs");
+        terminate(&child);
+        let deadline = Deadline::after(GRACE);
+        while !deadline.passed() {
+            if let Some(status) = child.try_wait().expect("its state") {
+                return status.code();
+            }
+            wait::pause();
+        }
+        child.kill().expect("SIGKILL");
+        child.wait().expect("its end");
+        None
+    }
+
+    /// Whether the process still runs.
+    ///
+    /// # Panics
+    /// When its state cannot be read.
+    pub fn runs(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| child.try_wait().expect("its state").is_none())
+    }
+
+    /// Where it keeps everything.
+    #[must_use]
+    pub fn data_dir(&self) -> DataDir {
+        DataDir::new(self.dir.path().join("data"))
+    }
+
+    /// The user's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data_dir().kubeconfig()
+    }
+
+    /// kubectl as the cluster's administrator.
+    #[must_use]
+    pub fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.kubeconfig())
+    }
+
+    /// A raw HTTP client.
+    ///
+    /// # Panics
+    /// When the kubeconfig cannot be read.
+    #[must_use]
+    pub fn http(&self, who: Who) -> Http {
+        let endpoint = Kubeconfig::read(&self.kubeconfig()).and_then(|file| file.resolve(None));
+        Http::new(&endpoint.expect("the kubeconfig"), who)
+    }
+
+    /// A file in a directory that goes with the cluster, for manifests.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, content).expect("a temporary file");
+        path
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(TAIL)..].join("\n")
+    }
+
+    fn said(&self) -> PathBuf {
+        self.dir.path().join("stdout")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("log")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of oarlock up\n{}\n---", self.log_tail());
+        }
+        if self.child.is_some() {
+            self.stop();
+        }
+    }
+}
+
+fn terminate(child: &Child) {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    // It may be gone already; the wait that follows tells.
+    let _ = kill_process(pid, Signal::TERM);
+}
+
+/// The text of a file.
+///
+/// # Panics
+/// When it cannot be read.
+#[must_use]
+pub fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

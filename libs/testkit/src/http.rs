@@ -1,0 +1,166 @@
+//! A raw HTTP/1.1 client over TLS: one connection a request, every byte as the test wants it, streams read as they come.
+
+mod answer;
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_config::{Credential, Endpoint, ServerTrust};
+use oarlock_pki::{CertificateDer, KeyPair, PrivateKeyDer, parse_chain, tls};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+pub use answer::{Answer, Stream};
+
+/// Bounds a hang: no byte for so long is a failure.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// As whom to call.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a test makes a handful")]
+pub enum Who {
+    /// As the kubeconfig says.
+    Admin,
+    /// Without any credential.
+    Anonymous,
+    /// With a client certificate.
+    Certificate(CertificateDer<'static>, KeyPair),
+    /// With a bearer token.
+    Token(String),
+}
+
+/// The client. It verifies the server as the kubeconfig says.
+#[derive(Clone, Debug)]
+pub struct Http {
+    authority: String,
+    config: Arc<ClientConfig>,
+    token: Option<String>,
+}
+
+impl Http {
+    /// A client of the server of `endpoint`.
+    ///
+    /// # Panics
+    /// When its certificates are no certificates.
+    #[must_use]
+    pub fn new(endpoint: &Endpoint, who: Who) -> Self {
+        let ServerTrust::Authorities(authority) = &endpoint.trust else { panic!("the kubeconfig names no authority") };
+        let trust = tls::ServerTrust::Authorities(parse_chain(authority).expect("the authority"));
+        let (identity, token): (Option<(Vec<_>, PrivateKeyDer<'static>)>, _) = match who {
+            Who::Admin => {
+                let Credential::Certificate(own) = &endpoint.credential else {
+                    panic!("the kubeconfig holds no certificate")
+                };
+                let key = KeyPair::from_pem(&own.key).expect("the key").to_rustls();
+                (Some((parse_chain(&own.certificate).expect("the certificate"), key)), None)
+            }
+            Who::Anonymous => (None, None),
+            Who::Certificate(certificate, key) => (Some((vec![certificate], key.to_rustls())), None),
+            Who::Token(token) => (None, Some(token)),
+        };
+        let mut config = tls::client_config(trust, identity).expect("a TLS configuration");
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token }
+    }
+
+    /// The server's host and port.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.authority
+    }
+
+    /// GET of a path with its query.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], b"")
+    }
+
+    /// GET that may find nobody at home.
+    ///
+    /// # Errors
+    /// When there is no connection or no answer.
+    pub fn try_get(&self, path: &str) -> io::Result<Answer> {
+        self.try_send("GET", path, &[], b"")
+    }
+
+    /// A request with a JSON body.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    #[must_use]
+    pub fn json(&self, method: &str, path: &str, body: &serde_json::Value) -> Answer {
+        self.send(method, path, &[("Content-Type", "application/json")], body.to_string().as_bytes())
+    }
+
+    /// A request, all of it as given.
+    ///
+    /// # Panics
+    /// When there is no answer.
+    #[must_use]
+    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        self.try_send(method, path, headers, body).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+    }
+
+    /// A request that may find nobody at home.
+    ///
+    /// # Errors
+    /// When there is no connection or no answer.
+    pub fn try_send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Answer> {
+        self.open(method, path, headers, body)?.finish()
+    }
+
+    /// A request whose answer is read bit by bit.
+    ///
+    /// # Errors
+    /// When there is no connection, or what comes is no HTTP.
+    pub fn open(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> io::Result<Stream> {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.authority);
+        if let Some(token) = &self.token {
+            head += &format!("Authorization: Bearer {token}\r\n");
+        }
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        if !body.is_empty() || method != "GET" {
+            head += &format!("Content-Length: {}\r\n", body.len());
+        }
+        head += "\r\n";
+        self.raw(head.as_bytes(), body)
+    }
+
+    /// Bytes as they are, a request or none.
+    ///
+    /// # Errors
+    /// When there is no connection, or what comes back is no HTTP.
+    pub fn raw(&self, head: &[u8], body: &[u8]) -> io::Result<Stream> {
+        let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
+        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
+        let tcp = TcpStream::connect(&self.authority)?;
+        tcp.set_read_timeout(Some(SILENCE))?;
+        tcp.set_write_timeout(Some(SILENCE))?;
+        tcp.set_nodelay(true)?;
+        let session = ClientConnection::new(self.config.clone(), name).map_err(io::Error::other)?;
+        let mut tls = StreamOwned::new(session, tcp);
+        tls.write_all(head)?;
+        // A server that refuses a large body answers and closes without reading it: what it said counts.
+        let written = tls.write_all(body).and_then(|()| tls.flush());
+        Stream::read_head(Connection(tls)).map_err(|error| written.err().unwrap_or(error))
+    }
+}
+
+/// A TLS connection; its end without a farewell is an end like any other (the length of an answer is checked elsewhere).
+pub(crate) struct Connection(StreamOwned<ClientConnection, TcpStream>);
+
+impl Read for Connection {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(into) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Answers: a head, then a body of known length, in chunks, or to the end of the connection.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use serde_json::Value;
+
+use super::Connection;
+
+/// A whole answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub code: u16,
+    /// Its headers in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The first header of a name (lower case).
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The body as JSON.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no JSON: {error}\n{self}"))
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.code, self.text())
+    }
+}
+
+/// An answer whose body is still coming.
+pub struct Stream {
+    /// The HTTP status.
+    pub code: u16,
+    /// Its headers in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    body: BufReader<Body>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream").field("code", &self.code).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    pub(super) fn read_head(connection: Connection) -> io::Result<Self> {
+        let mut from = BufReader::new(connection);
+        let status = line(&mut from)?;
+        let code = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
+        let code = code.ok_or_else(|| wrong(format!("no status line: {status:?}")))?;
+        let mut headers = Vec::new();
+        loop {
+            let text = line(&mut from)?;
+            let Some((name, value)) = text.split_once(':') else {
+                if text.is_empty() {
+                    break;
+                }
+                return Err(wrong(format!("no header: {text:?}")));
+            };
+            headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+        }
+        let find = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+        let left = if find("transfer-encoding") == Some("chunked") {
+            Left::Chunk(0)
+        } else if let Some(length) = find("content-length") {
+            Left::Bytes(length.parse().map_err(|_| wrong(format!("length {length:?}")))?)
+        } else if matches!(code, 204 | 304) {
+            Left::Bytes(0)
+        } else {
+            Left::ToTheEnd
+        };
+        Ok(Self { code, headers, body: BufReader::new(Body { from, left }) })
+    }
+
+    /// The rest of it.
+    ///
+    /// # Errors
+    /// When the connection breaks before the answer is whole.
+    pub fn finish(mut self) -> io::Result<Answer> {
+        let mut body = Vec::new();
+        self.body.read_to_end(&mut body)?;
+        Ok(Answer { code: self.code, headers: self.headers, body })
+    }
+
+    /// The next event of a watch, or `None` at its end.
+    ///
+    /// # Panics
+    /// When the stream breaks, is silent for long, or holds no JSON.
+    pub fn event(&mut self) -> Option<Value> {
+        let mut text = String::new();
+        let read = self.body.read_line(&mut text).unwrap_or_else(|error| panic!("a watch broke: {error}"));
+        (read > 0).then(|| serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON: {error}: {text}")))
+    }
+}
+
+fn line(from: &mut BufReader<Connection>) -> io::Result<String> {
+    let mut line = String::new();
+    if from.read_line(&mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn wrong(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+enum Left {
+    Bytes(u64),
+    /// Bytes left of the current chunk.
+    Chunk(u64),
+    ToTheEnd,
+    Nothing,
+}
+
+struct Body {
+    from: BufReader<Connection>,
+    left: Left,
+}
+
+impl Read for Body {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if let Left::Chunk(0) = self.left {
+            let size = line(&mut self.from)?;
+            let size = u64::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16);
+            match size.map_err(|_| wrong("no chunk size".to_owned()))? {
+                0 => self.left = Left::Nothing,
+                size => self.left = Left::Chunk(size),
+            }
+        }
+        let most = match self.left {
+            Left::Nothing => return Ok(0),
+            Left::Bytes(left) | Left::Chunk(left) => left,
+            Left::ToTheEnd => u64::MAX,
+        };
+        let room = usize::try_from(most).map_or(into.len(), |most| most.min(into.len()));
+        let read = self.from.read(&mut into[..room])?;
+        let gone = read as u64;
+        match &mut self.left {
+            Left::Bytes(left) | Left::Chunk(left) if read == 0 && *left > 0 && room > 0 => {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            Left::Bytes(left) => *left -= gone,
+            Left::Chunk(left) => {
+                *left -= gone;
+                if *left == 0 {
+                    // The line break that ends the chunk.
+                    line(&mut self.from)?;
+                }
+            }
+            Left::ToTheEnd | Left::Nothing => {}
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,181 @@
+//! Real kubectl, with a transcript.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::binary;
+use crate::wait::eventually;
+
+/// Runs kubectl against one cluster. Every command and its answer is printed, so that a failing test shows the whole session.
+#[derive(Clone, Debug)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    home: PathBuf,
+}
+
+impl Kubectl {
+    /// kubectl with this kubeconfig.
+    ///
+    /// # Panics
+    /// When the machine has no kubectl.
+    #[must_use]
+    pub fn new(kubeconfig: &Path) -> Self {
+        // Its cache of discovery is per host and port: a later test on the same port must not find this one's.
+        let home = kubeconfig.parent().unwrap_or(Path::new("/tmp")).join("kubectl-home");
+        Self { program: binary::kubectl(), kubeconfig: kubeconfig.to_owned(), home }
+    }
+
+    /// Runs a command line (words are split at blanks; quotes `'` keep blanks).
+    ///
+    /// # Panics
+    /// When kubectl cannot be started.
+    pub fn run(&self, line: &str) -> Ran {
+        self.run_with(line, "")
+    }
+
+    /// The same with something on its standard input.
+    ///
+    /// # Panics
+    /// When kubectl cannot be started.
+    pub fn run_with(&self, line: &str, input: &str) -> Ran {
+        let mut child = self.spawn(line);
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // kubectl may end without reading; the answer then says why.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        let output = child.wait_with_output().expect("kubectl ends");
+        let ran = Ran {
+            line: line.to_owned(),
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        eprintln!("{ran}");
+        ran
+    }
+
+    /// Runs a command line that must succeed; its standard output.
+    ///
+    /// # Panics
+    /// When it fails.
+    #[track_caller]
+    pub fn ok(&self, line: &str) -> String {
+        self.run(line).ok().out
+    }
+
+    /// Runs a command until its answer is right.
+    ///
+    /// # Panics
+    /// When it is not in time.
+    pub fn until(&self, line: &str, right: impl Fn(&str) -> bool) -> String {
+        eventually(line, || {
+            let ran = self.run(line);
+            if ran.code == 0 && right(&ran.out) { Ok(ran.out) } else { Err(format!("{}{}", ran.out, ran.err)) }
+        })
+    }
+
+    /// Starts a command whose output is read while it runs; the caller ends it.
+    ///
+    /// # Panics
+    /// When kubectl cannot be started.
+    #[must_use]
+    pub fn spawn(&self, line: &str) -> Child {
+        let mut command = Command::new(&self.program);
+        command
+            .args(words(line))
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("HOME", &self.home)
+            .env("KUBECTL_KUBERC", "false");
+        command.env_remove("HTTPS_PROXY").env_remove("https_proxy");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("kubectl starts")
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            c if c.is_whitespace() && !quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// What a command did.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The command line.
+    pub line: String,
+    /// Its exit code, -1 when a signal ended it.
+    pub code: i32,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
+impl Ran {
+    /// Itself, if it succeeded.
+    ///
+    /// # Panics
+    /// When it failed.
+    #[track_caller]
+    #[must_use = "use Kubectl::ok when only success counts"]
+    pub fn ok(self) -> Self {
+        assert!(self.code == 0, "kubectl failed\n{self}");
+        self
+    }
+
+    /// Asserts that it succeeded and that its output holds every one of these texts.
+    ///
+    /// # Panics
+    /// When it did not.
+    #[track_caller]
+    pub fn says<'a>(self, texts: impl IntoIterator<Item = &'a str>) -> Self {
+        let ran = self.ok();
+        for text in texts {
+            assert!(ran.out.contains(text), "{text:?} is missing\n{ran}");
+        }
+        ran
+    }
+
+    /// Asserts that it failed and that its error output holds this text.
+    ///
+    /// # Panics
+    /// When it did not.
+    #[track_caller]
+    pub fn fails(self, text: &str) -> Self {
+        assert!(self.code != 0, "it should have failed\n{self}");
+        assert!(self.err.contains(text), "{text:?} is missing\n{self}");
+        self
+    }
+
+    /// Asserts its whole output, trailing blanks aside.
+    ///
+    /// # Panics
+    /// When it is another.
+    #[track_caller]
+    pub fn is(self, text: &str) -> Self {
+        let ran = self.ok();
+        assert!(ran.out.trim_end() == text, "expected {text:?}\n{ran}");
+        ran
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "$ kubectl {}\n{}{}", self.line, self.out, self.err)?;
+        if self.code == 0 { Ok(()) } else { write!(f, "[exit code {}]", self.code) }
+    }
+}

@@ -1,0 +1,26 @@
+//! What several test crates share: real binaries, ports, temporary directories.
+//!
+//! - [`Cluster`] is a real `oarlock up` in a process of its own, ended by its own pid.
+//! - [`Kubectl`] runs real `kubectl` against it and keeps a transcript.
+//! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
+//! - [`wait`] waits for conditions, never for time.
+//!
+//! Everything here blocks and panics: a failure is a failure of the test that called.
+#![allow(
+    clippy::panic,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "used by tests only, where a panic is the answer"
+)]
+
+mod binary;
+mod cluster;
+pub mod http;
+mod kubectl;
+pub mod wait;
+
+pub use binary::{go, kubectl, oarlock};
+pub use cluster::{Cluster, read};
+pub use kubectl::{Kubectl, Ran};

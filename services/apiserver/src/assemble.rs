@@ -1,0 +1,177 @@
+//! Builds an API server from a data directory: the same for `up` and for a server of its own.
+
+mod address;
+mod kubeconfigs;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use oarlock_apiserver::streaming::{NoNodes, Nodes};
+use oarlock_apiserver::{Config, Options, Server};
+use oarlock_auth::tokens::DEFAULT_ISSUER;
+use oarlock_config::DataDir;
+use oarlock_pki::{Pki, ServingNames, UnixTime};
+use oarlock_runtime::{System, clock, rng};
+use oarlock_storage::MemoryLog;
+use oarlock_storage::embedded::{self, EmbeddedLog};
+use oarlock_storage::{Fatal, Log};
+use tokio::net::TcpListener;
+
+/// Port asked for first.
+const PORT: u16 = 6443;
+/// Ports tried after it when it is taken and nobody asked for it by name.
+const MORE_PORTS: u16 = 64;
+/// Addresses of Services.
+const SERVICE_CIDR: &str = "10.96.0.0/16";
+
+/// What a cluster's API server is made from.
+#[derive(Clone)]
+pub struct Cluster {
+    /// Keys, kubeconfigs and, unless ephemeral, the state.
+    pub data_dir: PathBuf,
+    /// Where the state is kept.
+    pub store: Store,
+    /// Address to listen on.
+    pub bind: IpAddr,
+    /// Port to listen on; `None` takes 6443 or the next free one.
+    pub port: Option<u16>,
+    /// Address under which others reach the server.
+    pub advertise_address: Option<IpAddr>,
+    /// The way to kubelets in this process.
+    pub nodes: Option<Arc<dyn Nodes>>,
+}
+
+/// Where the state is kept.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// In a folder.
+    Embedded(PathBuf),
+    /// In memory; keys are not kept either.
+    Memory,
+}
+
+impl std::str::FromStr for Store {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        match text.split_once(':') {
+            Some(("embedded", dir)) if !dir.is_empty() => Ok(Self::Embedded(dir.into())),
+            None if text == "memory" => Ok(Self::Memory),
+            _ => anyhow::bail!("--store {text:?}: neither embedded:DIR nor memory"),
+        }
+    }
+}
+
+/// A running API server.
+#[derive(Clone, Debug)]
+pub struct Api {
+    /// The server, for parts in this process.
+    pub server: Server,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The user's kubeconfig.
+    pub kubeconfig: PathBuf,
+    /// Keeps others out of the data directory.
+    _lock: Arc<std::fs::File>,
+}
+
+/// Starts the server and writes the kubeconfigs.
+///
+/// # Errors
+/// When the directory is in use or unusable, the port is taken, the store cannot be loaded.
+pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
+    let directory = DataDir::new(&cluster.data_dir);
+    std::fs::create_dir_all(directory.root())
+        .with_context(|| format!("data directory {}", directory.root().display()))?;
+    let lock = lock(&directory)?;
+    let listener = bind(cluster.bind, cluster.port).await?;
+    let address = listener.local_addr()?;
+    let advertise = match cluster.advertise_address {
+        Some(ip) if ip.is_loopback() => {
+            anyhow::bail!("--advertise-address {ip}: Endpoints cannot hold a loopback address")
+        }
+        Some(ip) => ip,
+        None => address::of_host(cluster.bind)?,
+    };
+    let service_cidr: ipnet::IpNet = SERVICE_CIDR.parse()?;
+    let first_service_ip = service_cidr.hosts().next().context("the service range is empty")?;
+    let names = ServingNames { addresses: vec![first_service_ip, advertise, cluster.bind], ..ServingNames::default() };
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second()).unwrap_or(0)));
+    let pki = match &cluster.store {
+        Store::Memory => Pki::ephemeral(&names, now)?,
+        Store::Embedded(_) => Pki::open(&directory.pki(), &names, now)?,
+    };
+    let kubeconfig = kubeconfigs::write(&directory, &pki, address, now)?;
+    let config = Config {
+        advertise_address: advertise,
+        port: address.port(),
+        service_cidr,
+        node_ports: (30000, 32767),
+        event_ttl: Duration::from_secs(3600),
+        request_timeout: Duration::from_secs(60),
+        max_body: 3 << 20,
+        identity: identity(),
+        ca_pem: String::new(),
+        client_ca_pem: String::new(),
+        front_proxy_ca_pem: String::new(),
+        issuer: DEFAULT_ISSUER.to_owned(),
+        jwks: String::new(),
+    };
+    let options = Options {
+        config,
+        pki,
+        log: open(system, &cluster.store)?,
+        store: oarlock_store::Options::default(),
+        listener,
+        nodes: cluster.nodes.unwrap_or_else(|| Arc::new(NoNodes)),
+        disable_admission: Vec::new(),
+    };
+    let running = oarlock_apiserver::start(system, options).await?;
+    Ok(Api { server: running.server, address: running.address, kubeconfig, _lock: lock })
+}
+
+/// One process at a time uses a data directory.
+fn lock(directory: &DataDir) -> anyhow::Result<Arc<std::fs::File>> {
+    let path = directory.lock();
+    let file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    file.try_lock().with_context(|| format!("{} is in use by another process", directory.root().display()))?;
+    Ok(Arc::new(file))
+}
+
+async fn bind(ip: IpAddr, port: Option<u16>) -> anyhow::Result<TcpListener> {
+    if let Some(port) = port {
+        return TcpListener::bind((ip, port)).await.with_context(|| format!("{ip}:{port}"));
+    }
+    for port in PORT..=PORT + MORE_PORTS {
+        match TcpListener::bind((ip, port)).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).with_context(|| format!("{ip}:{port}")),
+        }
+    }
+    anyhow::bail!("{ip}: ports {PORT} to {} are all taken", PORT + MORE_PORTS)
+}
+
+fn open(system: &System, store: &Store) -> anyhow::Result<Arc<dyn Log>> {
+    let directory: &Path = match store {
+        Store::Memory => return Ok(Arc::new(MemoryLog::new())),
+        Store::Embedded(directory) => directory,
+    };
+    std::fs::create_dir_all(directory).with_context(|| format!("store {}", directory.display()))?;
+    let system = system.clone();
+    let fatal = Arc::new(move |fault: &Fatal| {
+        system.fail(oarlock_runtime::Fatal { actor: "store".to_owned(), error: fault.to_string() });
+    });
+    let path = directory.join("oarlock.redb");
+    let log = EmbeddedLog::open(&path, &embedded::Options::new(fatal))
+        .with_context(|| format!("store {}", path.display()))?;
+    Ok(Arc::new(log))
+}
+
+/// Names this server among its like; another one after each start, as upstream's is by host.
+fn identity() -> String {
+    format!("{:016x}{:016x}", rng::u64(), rng::u64())
+}

@@ -1,0 +1,41 @@
+//! The kubeconfigs beside the user's: one per component identity.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use oarlock_config::{DataDir, Kubeconfig};
+use oarlock_pki::{Leaf, Pki, Subject, UnixTime};
+
+/// (file stem, user, groups) of the components that log in by certificate.
+const COMPONENTS: &[(&str, &str, &[&str])] = &[
+    ("controller-manager", "system:kube-controller-manager", &[]),
+    ("scheduler", "system:kube-scheduler", &[]),
+    // A process that hosts many simulated nodes acts for each of them; it may impersonate nobody else.
+    ("kubelet", "system:node:sim", &["system:nodes"]),
+];
+
+/// Writes all kubeconfigs and returns the user's.
+pub(super) fn write(directory: &DataDir, pki: &Pki, address: SocketAddr, now: UnixTime) -> anyhow::Result<PathBuf> {
+    let server = format!("https://{}", reachable(address));
+    let authority = pki.ca.certificate_pem();
+    let make = |user: &str, groups: &[&str]| -> anyhow::Result<Kubeconfig> {
+        let issued = pki.ca.issue(&Leaf::client(Subject::user(user, groups.iter().copied())), now)?;
+        let name = user.trim_start_matches("system:");
+        Ok(Kubeconfig::embedded("oarlock", &server, &authority, name, &issued.certificate_pem(), &issued.key.to_pem()))
+    };
+    let path = directory.kubeconfig();
+    make("kubernetes-super-admin", &["system:masters"])?.write(&path)?;
+    for (stem, user, groups) in COMPONENTS {
+        make(user, groups)?.write(&directory.component_kubeconfig(stem))?;
+    }
+    Ok(std::path::absolute(path)?)
+}
+
+/// A wildcard is a place to listen; on this host it is reached at the loopback address.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    if !address.ip().is_unspecified() {
+        return address;
+    }
+    let loopback = if address.is_ipv4() { [127, 0, 0, 1].into() } else { std::net::Ipv6Addr::LOCALHOST.into() };
+    SocketAddr::new(loopback, address.port())
+}

@@ -1,0 +1,8 @@
+//! The apiserver subcommand: flags and wiring.
+
+mod args;
+pub mod assemble;
+mod run;
+
+pub use args::Args;
+pub use run::run;

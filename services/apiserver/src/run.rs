@@ -1,0 +1,31 @@
+//! `oarlock apiserver`: the server in a process of its own.
+
+use oarlock_runtime::System;
+use oarlock_runtime::shutdown::{self, End, Graces};
+
+use crate::args::Args;
+use crate::assemble::{self, Cluster};
+
+/// Runs until a signal.
+///
+/// # Errors
+/// When the server cannot be started, or fails.
+pub async fn run(args: Args) -> anyhow::Result<u8> {
+    oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
+    let system = System::start(oarlock_runtime::Options::default()).await?;
+    let signals = shutdown::signals(&system)?;
+    let cluster = Cluster {
+        data_dir: args.data_dir,
+        store: args.store.parse()?,
+        bind: args.bind_address,
+        port: Some(args.secure_port),
+        advertise_address: args.advertise_address,
+        nodes: None,
+    };
+    let api = assemble::start(&system, cluster).await?;
+    tracing::info!(address = %api.address, kubeconfig = %api.kubeconfig.display(), "api server listens");
+    match shutdown::run(&system, signals, Graces::default()).await {
+        End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
+        end => Ok(end.exit_code()),
+    }
+}

@@ -1,0 +1,23 @@
+//! Flags of `oarlock controller-manager`.
+
+use std::path::PathBuf;
+
+/// Flags of the controller manager.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// How to reach the API server, and as whom (`system:kube-controller-manager`).
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+    /// Controllers to run: `*` is all, `foo` this one, `-foo` not this one.
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAME,…")]
+    pub controllers: Vec<String>,
+    /// Controllers to leave out, by name.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub disable: Vec<String>,
+    /// Certificates (PEM) for ConfigMap `kube-root-ca.crt`; those of the kubeconfig without this flag.
+    #[arg(long, value_name = "FILE")]
+    pub root_ca_file: Option<PathBuf>,
+    /// Log filter, such as `info` or `oarlock_controllers=debug,warn`.
+    #[arg(long, default_value = "info", value_name = "FILTER")]
+    pub log: String,
+}

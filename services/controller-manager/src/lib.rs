@@ -1,0 +1,9 @@
+//! The controller-manager subcommand: flags and wiring.
+
+mod account;
+mod args;
+mod choice;
+mod run;
+
+pub use args::Args;
+pub use run::{run, start};

@@ -1,0 +1,67 @@
+//! `oarlock controller-manager`: the controllers in a process of their own, over HTTPS, each with the token of its ServiceAccount.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use oarlock_client::https::Spawn;
+use oarlock_client::{Client, Endpoint, Https};
+use oarlock_config::{Credential, Kubeconfig, ServerTrust};
+use oarlock_controllers::Started;
+use oarlock_informer::GateSpawn;
+use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_runtime::{Phase, System};
+
+use crate::account::Account;
+use crate::args::Args;
+use crate::choice;
+
+const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
+
+/// Runs until a signal.
+///
+/// # Errors
+/// When the kubeconfig is unusable, a controller is not known or cannot be started, or the system fails.
+pub async fn run(args: Args) -> anyhow::Result<u8> {
+    oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
+    let system = System::start(oarlock_runtime::Options::default()).await?;
+    let signals = shutdown::signals(&system)?;
+    let started = start(&system, &args).await?;
+    tracing::info!(controllers = started.controllers.len(), "controllers run");
+    match shutdown::run(&system, signals, Graces::default()).await {
+        End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
+        end => Ok(end.exit_code()),
+    }
+}
+
+/// Starts the controllers in `system`.
+///
+/// # Errors
+/// When the kubeconfig is unusable, or a controller is not known or cannot be started.
+pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
+    let resolved =
+        Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
+    let known: Vec<&str> = oarlock_controllers::ROWS.iter().map(|row| row.name).collect();
+    let disable = choice::disabled(&known, &args.controllers, &args.disable)?;
+    let root_ca = root_ca(args, &resolved.trust)?;
+
+    let spawn: Arc<dyn Spawn> = Arc::new(GateSpawn(system.gate("client", Phase::Informers)));
+    let manager = Client::new(Arc::new(Https::new(Endpoint::new(&resolved, AGENT)?, spawn.clone())?));
+    let nobody = Endpoint::new(&oarlock_config::Endpoint { credential: Credential::None, ..resolved.clone() }, AGENT)?;
+    let tokens = manager.clone();
+    let clients = Arc::new(move |account: &str| {
+        let mut endpoint = nobody.clone();
+        endpoint.user_agent = format!("{account}/{}", env!("CARGO_PKG_VERSION"));
+        Client::new(Arc::new(Account::new(account, tokens.clone(), endpoint, spawn.clone())))
+    });
+    let options = oarlock_controllers::Options { disable, root_ca };
+    Ok(oarlock_controllers::start(system, manager, clients, options).await?)
+}
+
+/// What pods are to trust: the named file, or whom we trust ourselves.
+fn root_ca(args: &Args, trust: &ServerTrust) -> anyhow::Result<String> {
+    match (&args.root_ca_file, trust) {
+        (Some(file), _) => std::fs::read_to_string(file).with_context(|| file.display().to_string()),
+        (None, ServerTrust::Authorities(pem)) => Ok(pem.clone()),
+        (None, _) => Ok(String::new()),
+    }
+}

@@ -1,0 +1,30 @@
+//! Flags of `oarlock kubelet`.
+
+use std::path::PathBuf;
+
+/// Flags of the kubelet.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// How to reach the API server. Without --data-dir also as whom, which must be `system:node:<node name>`.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+    /// What runs containers: `sim` simulates them.
+    #[arg(long, default_value = "sim", value_parser = ["sim"])]
+    pub runtime: String,
+    /// Number of nodes to host. Each node acts as itself, so more than one needs --data-dir.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=5000))]
+    pub count: u16,
+    /// Name of the node; with --count above 1 names are made of --name-prefix and a number. Default: the name that the
+    /// kubeconfig's identity says (with --data-dir: the host's name).
+    #[arg(long, value_name = "NAME")]
+    pub node_name: Option<String>,
+    /// What the names of several nodes begin with.
+    #[arg(long, default_value = "node-", value_name = "PREFIX")]
+    pub name_prefix: String,
+    /// Data directory of the cluster, whose CA key signs a client certificate for each node (kept in memory only).
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Log filter, such as `info` or `oarlock_kubelet=debug,warn`.
+    #[arg(long, default_value = "info", value_name = "FILTER")]
+    pub log: String,
+}

@@ -1,0 +1,61 @@
+//! `oarlock kubelet`: one node, or many simulated ones, in a process of their own, over HTTPS.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use oarlock_client::{Client, Endpoint, Https};
+use oarlock_config::Kubeconfig;
+use oarlock_informer::GateSpawn;
+use oarlock_kubelet::{Fleet, NodeConfig};
+use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_runtime::{Phase, System};
+
+use crate::args::Args;
+use crate::identity::{self, Signer};
+
+/// Runs until a signal.
+///
+/// # Errors
+/// When the kubeconfig is unusable, there is no identity for a node, or a kubelet cannot be started.
+pub async fn run(args: Args) -> anyhow::Result<u8> {
+    oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
+    let system = System::start(oarlock_runtime::Options::default()).await?;
+    let signals = shutdown::signals(&system)?;
+    let resolved =
+        Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
+    let signer = args.data_dir.as_deref().map(Signer::open).transpose()?;
+    anyhow::ensure!(
+        args.count == 1 || signer.is_some(),
+        "--count {}: each node acts as itself, which needs --data-dir",
+        args.count
+    );
+    let own = identity::node_name(&resolved);
+    let connections = Arc::new(GateSpawn(system.gate("client", Phase::Informers)));
+    let fleet = Fleet::new(system.clone());
+    for (index, name) in names(&args, own, signer.is_some())?.into_iter().enumerate() {
+        let endpoint = match &signer {
+            Some(signer) => signer.node(&resolved, &name)?,
+            None => resolved.clone(),
+        };
+        let endpoint = Endpoint::new(&endpoint, concat!("kubelet/", env!("CARGO_PKG_VERSION")))?;
+        let client = Client::new(Arc::new(Https::new(endpoint, connections.clone())?));
+        fleet.add(client, NodeConfig::simulated(name, u16::try_from(index)?)).await?;
+    }
+    tracing::info!(server = %resolved.server, nodes = args.count, runtime = %args.runtime, "kubelets run");
+    match shutdown::run(&system, signals, Graces::default()).await {
+        End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
+        end => Ok(end.exit_code()),
+    }
+}
+
+fn names(args: &Args, own: Option<String>, signs: bool) -> anyhow::Result<Vec<String>> {
+    if args.count > 1 {
+        return Ok((0..args.count).map(|index| format!("{}{index}", args.name_prefix)).collect());
+    }
+    let name = match (&args.node_name, own) {
+        (Some(name), _) => name.clone(),
+        (None, Some(own)) if !signs => own,
+        (None, _) => std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_lowercase(),
+    };
+    Ok(vec![name])
+}

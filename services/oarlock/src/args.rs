@@ -1,0 +1,61 @@
+//! The command line.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// A Kubernetes control plane: a crew of supervised actors that speaks the Kubernetes API.
+#[derive(Debug, Parser)]
+#[command(name = "oarlock", version, about, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The services.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// A whole cluster in one process.
+    Up(Up),
+    /// The API server.
+    Apiserver(oarlock_service_apiserver::Args),
+    /// The scheduler.
+    Scheduler(oarlock_service_scheduler::Args),
+    /// All controllers.
+    ControllerManager(oarlock_service_controller_manager::Args),
+    /// A node agent, or many simulated ones.
+    Kubelet(oarlock_service_kubelet::Args),
+}
+
+/// Flags of `up`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Up {
+    /// Where state, keys and kubeconfigs are kept.
+    #[arg(long, default_value = "./.oarlock", value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+    /// Keep the state in memory only; the data directory then holds nothing but kubeconfigs.
+    #[arg(long)]
+    pub(crate) ephemeral: bool,
+    /// Number of nodes.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub(crate) nodes: usize,
+    /// What runs containers on the nodes: `sim` simulates them.
+    #[arg(long, default_value = "sim", value_parser = ["sim"])]
+    pub(crate) runtime: String,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    pub(crate) bind: IpAddr,
+    /// Port to listen on; without this flag 6443, or the next free one.
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Address under which pods reach the API server; without this flag one of this host's, never a loopback address.
+    #[arg(long, value_name = "IP")]
+    pub(crate) advertise_address: Option<IpAddr>,
+    /// Parts to leave out: scheduler, controller-manager, kubelet, or a controller by name.
+    #[arg(long, value_delimiter = ',', value_name = "PART,…")]
+    pub(crate) disable: Vec<String>,
+    /// Log filter, such as `info` or `oarlock_store=debug,warn`.
+    #[arg(long, default_value = "warn", value_name = "FILTER")]
+    pub(crate) log: String,
+}

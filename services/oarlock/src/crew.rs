@@ -1,0 +1,81 @@
+//! The client side of the control plane, each part as its own identity over the in-process transport.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use oarlock_apiserver::streaming::Nodes;
+use oarlock_apiserver::{InProcess, Server};
+use oarlock_auth::UserInfo;
+use oarlock_client::{Client, RawReply};
+use oarlock_kubelet::{Fleet, NodeConfig};
+use oarlock_meta::Status;
+use oarlock_runtime::System;
+use oarlock_service_apiserver::assemble::Api;
+
+use crate::args::Up;
+
+/// Names that `--disable` knows besides those of controllers.
+const PARTS: &[&str] = &["scheduler", "controller-manager", "kubelet"];
+
+/// Starts what is not disabled; returns a line about each part.
+///
+/// # Errors
+/// When a part cannot be started, or `--disable` names none.
+pub(crate) async fn start(system: &System, api: &Api, fleet: &Fleet, args: &Up) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    if runs(args, "controller-manager") {
+        lines.push(controllers(system, api, args).await?);
+    }
+    if runs(args, "scheduler") {
+        let user = UserInfo::new("system:kube-scheduler", NO_GROUPS);
+        let client = client(&api.server, user, "kube-scheduler");
+        oarlock_scheduler::Scheduler::spawn(system, client, oarlock_scheduler::Config::default()).await?;
+        lines.push("scheduler           1 shard".to_owned());
+    }
+    if runs(args, "kubelet") {
+        for index in 0..args.nodes {
+            let name = format!("node-{index}");
+            let client = client(&api.server, UserInfo::node(&name), "kubelet");
+            fleet.add(client, NodeConfig::simulated(name, u16::try_from(index)?)).await?;
+        }
+        lines.push(format!("kubelets            {} ({})", args.nodes, args.runtime));
+    }
+    Ok(lines)
+}
+
+/// The way from the API server to the kubelets of this process.
+#[derive(Clone, Debug)]
+pub(crate) struct ToFleet(pub(crate) Fleet);
+
+#[async_trait]
+impl Nodes for ToFleet {
+    async fn get(&self, node: &str, path: &str) -> Result<RawReply, Status> {
+        self.0.get(node, path).await
+    }
+}
+
+const NO_GROUPS: [&str; 0] = [];
+
+fn runs(args: &Up, part: &str) -> bool {
+    !args.disable.iter().any(|d| d == part)
+}
+
+/// A client that passes every stage from authorization on, as `user`.
+fn client(server: &Server, user: UserInfo, agent: &str) -> Client {
+    Client::new(Arc::new(InProcess::new(server.clone(), user, format!("{agent}/{}", env!("CARGO_PKG_VERSION")))))
+}
+
+async fn controllers(system: &System, api: &Api, args: &Up) -> anyhow::Result<String> {
+    let manager =
+        client(&api.server, UserInfo::new("system:kube-controller-manager", NO_GROUPS), "kube-controller-manager");
+    let server = api.server.clone();
+    let clients = Arc::new(move |account: &str| {
+        // Upstream's loops log in with tokens of their ServiceAccounts; here the identity is given, what it may do is the same.
+        let user = UserInfo::service_account("kube-system", account, "");
+        client(&server, user, account)
+    });
+    let disable = args.disable.iter().filter(|d| !PARTS.contains(&d.as_str())).cloned().collect();
+    let options = oarlock_controllers::Options { disable, root_ca: api.server.config().ca_pem.clone() };
+    let started = oarlock_controllers::start(system, manager, clients, options).await?;
+    Ok(format!("controllers         {}", started.controllers.len()))
+}

@@ -1,0 +1,40 @@
+//! The oarlock executable: every service as a subcommand, and `up` for all of them in one process.
+
+mod args;
+mod crew;
+mod up;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Small and returns memory to the system: what a control plane on a laptop wants.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match run(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            #[expect(clippy::print_stderr, reason = "the last word to the person at the terminal")]
+            {
+                eprintln!("oarlock: {error:#}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: args::Args) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = match args.command {
+        args::Command::Up(up) => runtime.block_on(up::run(up)),
+        args::Command::Apiserver(a) => runtime.block_on(oarlock_service_apiserver::run(a)),
+        args::Command::Scheduler(a) => runtime.block_on(oarlock_service_scheduler::run(a)),
+        args::Command::ControllerManager(a) => runtime.block_on(oarlock_service_controller_manager::run(a)),
+        args::Command::Kubelet(a) => runtime.block_on(oarlock_service_kubelet::run(a)),
+    }?;
+    // Shut down in order already; whatever still runs must not hold the process.
+    runtime.shutdown_background();
+    Ok(code)
+}

@@ -1,0 +1,69 @@
+//! `oarlock up`: store, API server, controllers, scheduler and kubelets in one process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use oarlock_kubelet::Fleet;
+use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_runtime::{System, clock};
+use oarlock_service_apiserver::assemble;
+
+use crate::args::Up;
+use crate::crew;
+
+/// The server is ready in well under a second; a store of hundreds of thousands of objects takes longer to load.
+const READY_WAIT: Duration = Duration::from_secs(60);
+
+/// Runs until a signal.
+///
+/// # Errors
+/// When a part cannot be started.
+pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
+    let started = clock::now();
+    oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
+    let system = System::start(oarlock_runtime::Options::default()).await?;
+    let signals = shutdown::signals(&system)?;
+    let fleet = Fleet::new(system.clone());
+    let cluster = assemble::Cluster {
+        data_dir: args.data_dir.clone(),
+        store: if args.ephemeral {
+            assemble::Store::Memory
+        } else {
+            assemble::Store::Embedded(args.data_dir.join("store"))
+        },
+        bind: args.bind,
+        port: args.port,
+        advertise_address: args.advertise_address,
+        nodes: Some(Arc::new(crew::ToFleet(fleet.clone()))),
+    };
+    let api = assemble::start(&system, cluster).await?;
+    oarlock_apiserver::start::ready(&api.server, clock::after(READY_WAIT))
+        .await
+        .context("the API server did not become ready")?;
+    let ready = started.elapsed();
+    let crew = crew::start(&system, &api, &fleet, &args).await?;
+    tell(&args, &api, ready, &crew);
+    match shutdown::run(&system, signals, Graces::default()).await {
+        End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
+        end => {
+            if let End::Asked(report) = &end {
+                tracing::info!(took = ?report.took(), "stopped");
+            }
+            Ok(end.exit_code())
+        }
+    }
+}
+
+/// What a person wants to know.
+#[expect(clippy::print_stdout, reason = "the answer to the person at the terminal")]
+fn tell(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
+    println!("oarlock {} · Kubernetes {}", env!("CARGO_PKG_VERSION"), oarlock_apiserver::config::git_version());
+    println!("  api server          https://{} (ready in {} ms)", api.address, ready.as_millis());
+    let store = if args.ephemeral { "memory".to_owned() } else { args.data_dir.display().to_string() };
+    println!("  state               {store}");
+    for line in crew {
+        println!("  {line}");
+    }
+    println!("\nexport KUBECONFIG={}", api.kubeconfig.display());
+}

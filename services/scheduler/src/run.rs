@@ -1,0 +1,35 @@
+//! `oarlock scheduler`: the scheduler in a process of its own, over HTTPS.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use oarlock_client::{Client, Endpoint, Https};
+use oarlock_config::Kubeconfig;
+use oarlock_informer::GateSpawn;
+use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_runtime::{Phase, System};
+use oarlock_scheduler::{Config, Scheduler};
+
+use crate::args::Args;
+
+/// Runs until a signal.
+///
+/// # Errors
+/// When the kubeconfig is unusable, the scheduler cannot be started, or it fails.
+pub async fn run(args: Args) -> anyhow::Result<u8> {
+    oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
+    let system = System::start(oarlock_runtime::Options::default()).await?;
+    let signals = shutdown::signals(&system)?;
+    let resolved =
+        Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
+    let endpoint = Endpoint::new(&resolved, concat!("kube-scheduler/", env!("CARGO_PKG_VERSION")))?;
+    let connections = system.gate("client", Phase::Informers);
+    let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
+    let config = Config { names: args.scheduler_name, max_binds: args.max_binds };
+    Scheduler::spawn(&system, client, config).await?;
+    tracing::info!(server = %resolved.server, "scheduler runs");
+    match shutdown::run(&system, signals, Graces::default()).await {
+        End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
+        end => Ok(end.exit_code()),
+    }
+}

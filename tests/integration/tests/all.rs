@@ -1,0 +1,13 @@
+//! Parts together in one process: a real API server over a store in memory, and what works with it.
+
+#![cfg(test)]
+
+mod bad_input;
+mod client_go;
+mod cluster;
+mod controllers;
+mod crash;
+mod kubelet;
+mod presentation;
+mod transcript;
+mod watch;

@@ -1,0 +1,113 @@
+//! Paths, methods and queries nobody should send.
+
+use std::io::Read as _;
+
+use oarlock_testkit::Cluster;
+use oarlock_testkit::http::Who;
+use serde_json::json;
+
+use super::{healthy, refused};
+
+#[test]
+fn path_tricks_reach_nothing() {
+    let cluster = Cluster::api_only();
+    let http = cluster.http(Who::Admin);
+    let nobody = cluster.http(Who::Anonymous);
+    for path in [
+        "//api/v1/secrets",
+        "/api//v1/secrets",
+        "/healthz/../api/v1/secrets",
+        "/version/../../api/v1/secrets",
+        "/healthz/..%2fapi/v1/secrets",
+        "/api/v1/namespaces/default/../kube-system/secrets",
+        "/api/v1/namespaces/%2e%2e/secrets",
+        "/version%2f..%2fapi",
+        "/.",
+    ] {
+        let answer = nobody.get(path);
+        // A redirect to the clean path is upstream's answer to some; nothing is ever served.
+        assert!(matches!(answer.code, 301 | 307 | 308 | 400 | 403 | 404), "{path}: {answer}");
+    }
+    for path in [
+        "/api/v1/namespaces/default/configmaps/..",
+        "/api/v1/namespaces/default/configmaps/a%2fb",
+        "/api/v1/namespaces/default/configmaps/%00",
+    ] {
+        let answer = http.get(path);
+        assert!(matches!(answer.code, 301 | 307 | 308 | 400 | 404), "{path}: {answer}");
+    }
+    let long = http.get(&format!("/api/v1/namespaces/default/configmaps/{}", "a".repeat(8_000)));
+    assert_eq!(long.code, 404, "{}", long.code);
+    let endless = http.try_get(&format!("/api/v1/{}", "a".repeat(4 * 1024 * 1024)));
+    assert!(endless.is_err() || endless.is_ok_and(|answer| answer.code >= 400));
+    healthy(&http);
+}
+
+#[test]
+fn unknown_groups_resources_and_methods_are_named() {
+    let cluster = Cluster::api_only();
+    let http = cluster.http(Who::Admin);
+    assert_eq!(http.get("/apis/nothing.example.org/v1/things").code, 404);
+    let group = http.get("/apis/nothing.example.org");
+    assert_eq!((group.code, group.text().trim_end()), (404, "404 page not found"));
+    let not_found = "the server could not find the requested resource";
+    refused(&http.get("/api/v1/unicorns"), 404, "NotFound", not_found);
+    refused(&http.get("/apis/apps/v1/namespaces/default/unicorns/x"), 404, "NotFound", not_found);
+    refused(&http.get("/api/v1/namespaces/default/pods/none"), 404, "NotFound", "pods \"none\" not found");
+    let reviews = http.json("DELETE", "/apis/authorization.k8s.io/v1/subjectaccessreviews", &json!({}));
+    refused(&reviews, 405, "MethodNotAllowed", "");
+    let brew = http.send("BREW", "/api/v1/namespaces/default/configmaps", &[], b"");
+    assert!(brew.code >= 400 && brew.code < 500, "{brew}");
+    healthy(&http);
+}
+
+#[test]
+fn impossible_queries_are_refused() {
+    let cluster = Cluster::api_only();
+    let http = cluster.http(Who::Admin);
+    let maps = "/api/v1/namespaces/default/configmaps";
+    for (query, code, reason, message) in [
+        ("limit=many", 400, "BadRequest", ""),
+        ("labelSelector=a%20in%20(", 400, "BadRequest", "unable to parse requirement"),
+        ("fieldSelector=data.x%3D1", 400, "BadRequest", "is not a known field selector"),
+        ("continue=nonsense", 400, "BadRequest", "continue key is not valid"),
+        (
+            "resourceVersionMatch=Exact",
+            422,
+            "Invalid",
+            "resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        ("sendInitialEvents=true", 422, "Invalid", "sendInitialEvents"),
+        ("watch=1&sendInitialEvents=true", 422, "Invalid", "sendInitialEvents"),
+    ] {
+        let answer = http.get(&format!("{maps}?{query}"));
+        eprintln!("{query}: {answer}");
+        refused(&answer, code, reason, message);
+    }
+    healthy(&http);
+}
+
+#[test]
+fn what_is_no_http_ends_the_connection_and_nothing_else() {
+    let cluster = Cluster::api_only();
+    let http = cluster.http(Who::Admin);
+    for bytes in [
+        &b"\0\0\0\0\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ] {
+        if let Ok(answer) = http.raw(bytes, b"") {
+            assert!(answer.code >= 400, "{answer:?}");
+        }
+    }
+    // Bytes that are not even TLS.
+    let address = http.address();
+    let mut plain = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut plain, b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // A reset is an end too.
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"));
+    healthy(&http);
+}

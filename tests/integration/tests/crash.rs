@@ -1,0 +1,132 @@
+//! `kill -9` under write load: what was acknowledged is there, what was not is there at most once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use oarlock_testkit::Cluster;
+use oarlock_testkit::http::{Http, Who};
+use oarlock_testkit::wait::{self, Deadline, PATIENCE};
+use serde_json::{Value, json};
+
+const ROUNDS: usize = 5;
+const WRITERS: usize = 4;
+/// Acknowledged writes of each round before the switch is pulled.
+const ENOUGH: usize = 60;
+const PATH: &str = "/api/v1/namespaces/default/configmaps";
+
+/// What one writer knows.
+#[derive(Default)]
+struct Ledger {
+    /// Objects by number: what was acknowledged last, with its revision.
+    acknowledged: Vec<(String, u64, u64)>,
+    /// Objects whose creation was never answered.
+    unanswered: Vec<String>,
+    /// The update that was never answered: its object and content.
+    hanging: Option<(String, u64)>,
+    last_revision: u64,
+}
+
+fn revision(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+/// Creates objects and updates each once, until the server is gone or it is told to stop.
+fn write(http: &Http, writer: usize, round: usize, enough: &AtomicBool, ledger: &mut Ledger) {
+    for number in 0_u64.. {
+        if enough.load(Ordering::SeqCst) && number >= ENOUGH as u64 {
+            // The server is about to be killed: go on until it is.
+            wait::pause();
+        }
+        let name = format!("w{writer}-r{round}-n{number}");
+        let object = json!({"metadata": {"name": name}, "data": {"value": number.to_string()}});
+        let body = object.to_string();
+        let headers = [("Content-Type", "application/json")];
+        let Ok(answer) = http.try_send("POST", PATH, &headers, body.as_bytes()) else {
+            return ledger.unanswered.push(name);
+        };
+        assert_eq!(answer.code, 201, "{answer}");
+        let mut created = answer.json();
+        rises(ledger, revision(&created));
+        ledger.acknowledged.push((name.clone(), number, revision(&created)));
+        created["data"]["value"] = json!((number + 1).to_string());
+        let body = created.to_string();
+        let Ok(answer) = http.try_send("PUT", &format!("{PATH}/{name}"), &headers, body.as_bytes()) else {
+            return ledger.hanging = Some((name, number + 1));
+        };
+        assert_eq!(answer.code, 200, "{answer}");
+        let updated = answer.json();
+        rises(ledger, revision(&updated));
+        *ledger.acknowledged.last_mut().unwrap() = (name, number + 1, revision(&updated));
+        if number == ENOUGH as u64 {
+            enough.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+fn rises(ledger: &mut Ledger, revision: u64) {
+    assert!(revision > ledger.last_revision, "{revision} after {}", ledger.last_revision);
+    ledger.last_revision = revision;
+}
+
+#[test]
+fn kill_nine_loses_nothing_acknowledged() {
+    let mut cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet"]);
+    let mut ledgers: Vec<Ledger> = (0..WRITERS).map(|_| Ledger::default()).collect();
+    for round in 0..ROUNDS {
+        let enough = AtomicBool::new(false);
+        let http = cluster.http(Who::Admin);
+        std::thread::scope(|scope| {
+            for (writer, ledger) in ledgers.iter_mut().enumerate() {
+                let (http, enough) = (&http, &enough);
+                scope.spawn(move || write(http, writer, round, enough, ledger));
+            }
+            let deadline = Deadline::after(PATIENCE);
+            while !enough.load(Ordering::SeqCst) && !deadline.passed() {
+                wait::pause();
+            }
+            // Even when it was too slow: the writers end only with the server.
+            cluster.kill();
+            assert!(!deadline.passed(), "no {ENOUGH} writes in time");
+        });
+        cluster.start();
+        let http = cluster.http(Who::Admin);
+        let list = http.get(PATH);
+        assert_eq!(list.code, 200, "{list}");
+        let list = list.json();
+        let now = revision(&list);
+        let mut items = std::collections::BTreeMap::new();
+        for item in list["items"].as_array().unwrap() {
+            let name = item["metadata"]["name"].as_str().unwrap().to_owned();
+            assert!(items.insert(name.clone(), item).is_none(), "{name} is there twice");
+        }
+        for ledger in &mut ledgers {
+            assert!(now >= ledger.last_revision, "the revision fell from {} to {now}", ledger.last_revision);
+            if let Some((name, value)) = ledger.hanging.take() {
+                // The unanswered update is either there, once, or not: both are true now and stay so.
+                let item = items[&name];
+                if item["data"]["value"] == value.to_string().as_str() {
+                    let own = ledger.acknowledged.iter_mut().find(|(own, ..)| *own == name).unwrap();
+                    assert!(revision(item) > own.2);
+                    *own = (name, value, revision(item));
+                }
+            }
+            for name in ledger.unanswered.drain(..) {
+                if let Some(item) = items.get(&name) {
+                    let value = item["data"]["value"].as_str().unwrap().parse().unwrap();
+                    ledger.acknowledged.push((name, value, revision(item)));
+                }
+            }
+            for (name, value, written) in &ledger.acknowledged {
+                let item =
+                    items.get(name).unwrap_or_else(|| panic!("round {round}: {name} was acknowledged and is gone"));
+                assert_eq!(item["data"]["value"], value.to_string().as_str(), "{name}");
+                assert_eq!(revision(item), *written, "{name}");
+            }
+            ledger.last_revision = now;
+        }
+        let known: usize = ledgers.iter().map(|ledger| ledger.acknowledged.len()).sum();
+        let own = items.keys().filter(|name| name.starts_with('w')).count();
+        assert_eq!(own, known, "objects that nobody wrote");
+        eprintln!("round {round}: {known} objects, revision {now}");
+    }
+    assert_eq!(cluster.stop(), Some(0), "a stop in order after all that");
+}

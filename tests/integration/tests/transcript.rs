@@ -1,0 +1,5 @@
+//! Real kubectl against a real `oarlock up`: every command with what it must answer.
+
+mod api;
+mod crew;
+mod errors;

@@ -1,0 +1,6 @@
+//! Virtual-time tests: whole subsystems on one thread with a paused clock, run under many seeds, each seed twice.
+//!
+//! One module per domain. A failing seed prints the one command that replays it.
+
+#[cfg(test)]
+mod runtime;

@@ -1,0 +1,56 @@
+//! Running other programs, and telling what happened.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+/// The workspace's folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// Runs a command in the workspace's folder; its output goes to ours.
+pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
+    let shown = show(command);
+    say(&format!("$ {shown}"));
+    let status = command.current_dir(root()).status().with_context(|| format!("{shown}: not started"))?;
+    if !status.success() {
+        bail!("{shown}: {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and returns whether it succeeded with what it printed.
+pub(crate) fn capture(command: &mut Command) -> anyhow::Result<(bool, String)> {
+    let shown = show(command);
+    let out = command.current_dir(root()).output().with_context(|| format!("{shown}: not started"))?;
+    let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    Ok((out.status.success(), text))
+}
+
+/// `cargo` as it called us.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Prints a line for the person at the terminal.
+#[expect(clippy::print_stdout, reason = "a chore talks to the person who runs it")]
+pub(crate) fn say(line: &str) {
+    println!("{line}");
+}
+
+/// Rust files that git tracks or would track.
+pub(crate) fn rust_files() -> anyhow::Result<Vec<PathBuf>> {
+    let (ok, text) = capture(Command::new("git").args(["ls-files", "-co", "--exclude-standard", "*.rs"]))?;
+    if !ok {
+        bail!("git ls-files: {text}");
+    }
+    Ok(text.lines().map(PathBuf::from).filter(|p| root().join(p).exists()).collect())
+}
+
+fn show(command: &Command) -> String {
+    let words: Vec<_> =
+        std::iter::once(command.get_program()).chain(command.get_args()).map(|w| w.to_string_lossy()).collect();
+    words.join(" ")
+}
