@@ -150,7 +150,8 @@ fn escalate(system: &System, slot: &Slot, error: String) {
     }
 }
 
-/// The actor is over for good.
+/// The actor is over for good. Its name is free before anyone can see that it has ended, so whoever waited for the end may
+/// spawn it anew.
 pub(crate) fn end(system: &System, slot: &Arc<Slot>, error: Option<String>) {
     trace::record("end", &slot.name, u64::from(slot.incarnations.load(Ordering::Relaxed)));
     if let Some(launcher) = slot.launcher.lock().take() {
@@ -159,8 +160,8 @@ pub(crate) fn end(system: &System, slot: &Arc<Slot>, error: Option<String>) {
     *slot.end_error.lock() = error;
     slot.mailbox.permits.close();
     slot.stop.cancel();
-    slot.set_life(Life::Ended);
     system.forget(slot);
+    slot.set_life(Life::Ended);
 }
 
 /// Asks an actor to stop for good, as its row says. Returns at once; may be called again.

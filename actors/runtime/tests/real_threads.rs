@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Instant, Options, Reply, System, Watchdog, clock};
+use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Instant, Life, Options, Reply, System, Watchdog, clock};
 
 static SPINNER: ActorKind =
     ActorKind { name: "real.spinner", progress: Duration::from_millis(100), ..ActorKind::DEFAULT };
@@ -195,6 +195,19 @@ async fn nothing_accepted_is_lost_under_load_from_many_threads() {
     }
     assert_eq!(counter.ask(Some, soon()).await, Ok(40_000));
     assert_eq!(counter.queued(), 0);
+}
+
+/// Threads race here for real: the one that ends the actor against the one that sees the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_saw_an_actor_end_may_spawn_it_anew() {
+    let system = System::start(Options::default()).await.unwrap();
+    for _ in 0..2000 {
+        let actor = system.spawn(&COUNTER, "again", Counter).await.unwrap();
+        actor.stop();
+        while actor.life() != Life::Ended {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// `cargo test -p oarlock-runtime --release --test real_threads -- --ignored --nocapture what_actors_cost`
