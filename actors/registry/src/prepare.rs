@@ -1,7 +1,7 @@
 //! Metadata and reset rules that every kind shares: what the server fills in, keeps and puts back on writes
 //! (upstream: `rest.BeforeCreate`, `rest.BeforeUpdate` and the strategies' reset fields).
 
-use oarlock_schema::{Obj, Resource, Struct, Value};
+use oarlock_schema::{Obj, Resource, Struct, Value, canonical};
 
 use crate::kind::KindDef;
 
@@ -135,5 +135,5 @@ pub fn desired_state_differs(new: &Obj, old: &Obj) -> bool {
     new.ty()
         .iter()
         .filter(|(_, def)| !matches!(def.name, "kind" | "apiVersion" | "metadata" | "status"))
-        .any(|(id, _)| new.field(id) != old.field(id))
+        .any(|(id, _)| !canonical::same(new.field(id), old.field(id)))
 }

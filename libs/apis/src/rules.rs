@@ -20,7 +20,7 @@ const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclu
 
 /// A value that may not change (upstream `ValidateImmutableField`).
 pub fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
-    if new != old {
+    if !oarlock_schema::canonical::same(new, old) {
         errors.push(FieldError::invalid(path, show::value(new), IMMUTABLE));
     }
 }

@@ -39,7 +39,7 @@ pub enum Mode {
 /// A decoded value with what strict validation found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded<T> {
-    /// The value, canonical if it is a struct.
+    /// The value; a struct is canonical but for empty lists and maps that always appear: they stay as they were written.
     pub value: T,
     /// Unknown and duplicate fields in the order of the text, at most 100, each once; empty in [`Mode::Lenient`].
     pub findings: Vec<Finding>,
@@ -151,7 +151,7 @@ impl<'de, S: Source<'de>> Walk<S> {
             self.value(kind, &def.shape, &frame.field(ty, def), slot)?;
         }
         self.depth -= 1;
-        canonical::settle(&mut node);
+        canonical::settle_written(&mut node);
         Ok(node)
     }
 

@@ -40,6 +40,37 @@ pub fn settle(node: &mut Struct) {
     fill_always(node);
 }
 
+/// Like [`settle`], but an empty list or map that always appears stays as it was written: who writes `[]` comes to own the field, who leaves
+/// it out does not. The stored form has `null` for both.
+pub fn settle_written(node: &mut Struct) {
+    node.retain(|def, value| {
+        zero_for_null(def, value);
+        keeps(def, value)
+    });
+    fill_always(node);
+}
+
+/// Whether two values mean the same: absent, `null`, and an empty list or map are one (upstream `equality.Semantic`).
+#[must_use]
+pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
+    let nothing = |value: &Value| value.is_null() || is_empty(value);
+    match (a, b) {
+        (None, None) => true,
+        (Some(only), None) | (None, Some(only)) => nothing(only),
+        (Some(a), Some(b)) if a == b || (nothing(a) && nothing(b)) => true,
+        (Some(Value::Struct(a)), Some(Value::Struct(b))) => {
+            std::ptr::eq(a.ty(), b.ty()) && a.ty().iter().all(|(id, _)| same(a.field(id), b.field(id)))
+        }
+        (Some(Value::List(a)), Some(Value::List(b))) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(Some(a), Some(b)))
+        }
+        (Some(Value::Map(a)), Some(Value::Map(b))) => {
+            a.len() == b.len() && a.iter().all(|(key, value)| b.get(key).is_some_and(|b| same(Some(value), Some(b))))
+        }
+        _ => false,
+    }
+}
+
 /// Makes a struct and everything below it canonical.
 pub fn canonicalize(node: &mut Struct) {
     for (_, value) in node.iter_mut() {
@@ -59,10 +90,15 @@ fn descend(value: &mut Value) {
 
 /// `null` in a field that is no pointer means its zero value; an empty list or map that always appears is `null`.
 fn mend(def: &FieldDef, value: &mut Value) {
+    zero_for_null(def, value);
+    if def.presence == Presence::Always && !def.pointer && is_empty(value) {
+        *value = Value::Null;
+    }
+}
+
+fn zero_for_null(def: &FieldDef, value: &mut Value) {
     if value.is_null() && !def.pointer && !matches!(def.shape, Shape::List(_) | Shape::Map(_)) {
         *value = Value::zero(&def.shape);
-    } else if def.presence == Presence::Always && !def.pointer && is_empty(value) {
-        *value = Value::Null;
     }
 }
 

@@ -27,6 +27,11 @@ pub struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// The time of a changed entry. On the way from a Scale to the object behind it upstream loses it.
+    fn stamp(&self) -> Option<Time> {
+        (self.subresource != "scale").then_some(self.now)
+    }
+
     pub(super) fn identity(&self, manager: &str, applied: bool) -> Identity {
         Identity {
             manager: Str::new(if manager.is_empty() { "unknown" } else { manager }),
@@ -139,7 +144,7 @@ fn update(old: &Struct, new: &mut Obj, mut managers: Managers, writer: &Writer<'
             Some(entry) => taken.union(&entry.set()),
             None => taken,
         };
-        managers.put(Entry::new(who, Some(writer.now), set));
+        managers.put(Entry::new(who, writer.stamp(), set));
     }
     managers.cap();
     managers.write(new);
