@@ -50,8 +50,13 @@ fn is_zero(value: &Value) -> bool {
 pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
     let mut errors = ErrorList::default();
     object_meta::validate(resource, kind_rules(obj.ty()), obj, &mut errors);
-    visit(obj, &Path::ROOT, &mut |node, slot, path| check(node, slot, path, &mut errors));
+    validate_nodes(obj, &mut errors);
     errors
+}
+
+/// Every error below the metadata.
+fn validate_nodes(obj: &Obj, errors: &mut ErrorList) {
+    visit(obj, &Path::ROOT, &mut |node, slot, path| check(node, slot, path, errors));
 }
 
 /// Every error of an object that is being created: those of [`validate`] and what only creation refuses.
@@ -119,18 +124,12 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
 /// the other subresources must leave a valid object but may change what the object itself may not (a pod's ephemeral containers, its size).
 #[must_use]
 pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
-    let mut errors = match endpoint {
-        "status" | "binding" => {
-            let mut errors = ErrorList::default();
-            object_meta::validate(resource, kind_rules(new.ty()), new, &mut errors);
-            errors
-        }
-        _ => validate(resource, new),
-    };
+    let mut errors = object_meta::validate_change(resource, kind_rules(new.ty()), endpoint, new, old);
+    if !matches!(endpoint, "status" | "binding") {
+        validate_nodes(new, &mut errors);
+    }
     if endpoint.is_empty() {
-        errors.extend(validate_update(resource, new, old));
-    } else {
-        object_meta::validate_update(resource, new, old, &mut errors);
+        compare(new, old, &Path::ROOT, &mut errors);
     }
     errors
 }

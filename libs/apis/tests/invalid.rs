@@ -118,3 +118,30 @@ fn subresources_may_change_what_the_object_itself_may_not() {
         assert!(oarlock_apis::validate_change(resource, endpoint, &new, &old).is_empty(), "{endpoint}");
     }
 }
+
+/// Counts from a live server: all kinds share two checks of a change, and their own rules add some of the same.
+#[test]
+fn metadata_errors_of_a_change_come_as_often_as_upstream_finds_them() {
+    for (version, kind, plain, finalizer) in [
+        ("v1", "ConfigMap", 4, 2),
+        ("v1", "LimitRange", 3, 1),
+        ("apps/v1", "Deployment", 3, 2),
+        ("v1", "PersistentVolume", 4, 1),
+        ("policy/v1", "PodDisruptionBudget", 2, 1),
+    ] {
+        let object = |labels: Value, finalizers: Value| {
+            let metadata = serde_json::json!({
+                "name": "a", "namespace": "b", "labels": labels, "finalizers": finalizers, "deletionTimestamp": "2026-01-01T00:00:00Z",
+            });
+            common::obj(&serde_json::json!({"apiVersion": version, "kind": kind, "metadata": metadata}))
+        };
+        let (resource, old) = object(Value::Null, Value::Null);
+        let count = |new, field: &str| {
+            oarlock_apis::validate_change(resource, "", &new, &old).iter().filter(|e| e.field == field).count()
+        };
+        let (_, labelled) = object(serde_json::json!({"a b": "c"}), Value::Null);
+        assert_eq!(count(labelled, "metadata.labels"), plain, "{kind}");
+        let (_, held) = object(Value::Null, serde_json::json!(["a.example.com/b"]));
+        assert_eq!(count(held, "metadata.finalizers"), finalizer, "{kind}");
+    }
+}

@@ -60,6 +60,12 @@ impl FromStr for Revision {
     }
 }
 
+/// Upstream's text about a text that is no revision.
+#[must_use]
+pub fn invalid_syntax(text: &str) -> String {
+    format!("strconv.ParseUint: parsing {}: invalid syntax", crate::quote::quote(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::Revision;

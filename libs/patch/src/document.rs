@@ -5,7 +5,7 @@ use oarlock_meta::field::{FieldError, Path};
 use oarlock_meta::{GroupKind, Status};
 use oarlock_schema::{Obj, Value};
 
-use crate::{go_fmt, json_patch, merge, strategic};
+use crate::{go_fmt, json_patch, merge, shown, strategic};
 
 /// The classic patch types, by what their content type says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub enum Validation {
 /// A patched object, before defaulting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patched {
-    /// The object, canonical as its type has it.
+    /// The object, as decoders leave it.
     pub obj: Obj,
     /// What to send as warnings: unknown and duplicate fields.
     pub warnings: Vec<String>,
@@ -61,9 +61,15 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
         PatchKind::Strategic => strategic::patch(doc, patch, current.ty(), mode)?,
     };
     let refuse = |detail: String| {
+        let read = json::decode_value(patch, Mode::Lenient).map(|decoded| decoded.value).unwrap_or_default();
         let shown = match kind {
-            PatchKind::Strategic => shown_patch(patch),
-            PatchKind::Json | PatchKind::Merge => shown_document(&doc),
+            PatchKind::Strategic => go_fmt::plain(&read),
+            PatchKind::Json | PatchKind::Merge if spare => {
+                let mut whole = doc.clone();
+                put_managed_fields(current, &mut whole);
+                shown::document(kind, &whole, current, &read)
+            }
+            PatchKind::Json | PatchKind::Merge => shown::document(kind, &doc, current, &read),
         };
         let error = FieldError::invalid(&Path::new("patch"), shown, detail);
         Status::invalid(&GroupKind::default(), "", &[error])
@@ -82,18 +88,6 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
         restore_managed_fields(current, &mut obj);
     }
     Ok(Patched { obj, warnings: problems })
-}
-
-/// The offending value that upstream shows for JSON and merge patches: the patched document.
-fn shown_document(doc: &Value) -> String {
-    let mut out = Vec::new();
-    json::encode_value(doc, &mut out);
-    String::from_utf8(out).unwrap_or_default()
-}
-
-/// The offending value that upstream shows for strategic patches: the patch, as Go prints a map.
-fn shown_patch(patch: &[u8]) -> String {
-    json::decode_value(patch, Mode::Lenient).map_or_else(|_| String::new(), |decoded| go_fmt::plain(&decoded.value))
 }
 
 /// The findings of a strict decode as the texts that upstream lists.
@@ -122,6 +116,16 @@ fn without_managed_fields(current: &Obj) -> Obj {
 fn restore_managed_fields(current: &Obj, patched: &mut Obj) {
     let Some(fields) = current.at(&["metadata", "managedFields"]) else { return };
     patched.set_at(&["metadata", "managedFields"], fields.clone());
+}
+
+/// The same for the patched document of a refused patch.
+fn put_managed_fields(current: &Obj, doc: &mut Value) {
+    let Some(fields) = current.at(&["metadata", "managedFields"]) else { return };
+    if let Value::Map(root) = doc
+        && let Some(Value::Map(meta)) = root.get_mut("metadata")
+    {
+        meta.insert("managedFields", fields.clone());
+    }
 }
 
 /// The 400 with which upstream answers a patch that cannot be decoded under strict or warning validation.

@@ -152,6 +152,11 @@ fn find<'a>(doc: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, Str)> {
     matches!(at, Value::Map(_) | Value::List(_)).then(|| (at, unescape(last)))
 }
 
+/// The decoded steps of a pointer; none for the whole document.
+pub(crate) fn steps(pointer: &str) -> impl Iterator<Item = Str> {
+    pointer.split_once('/').into_iter().flat_map(|(_, steps)| steps.split('/')).map(unescape)
+}
+
 fn unescape(step: &str) -> Str {
     if step.contains('~') { Str::from(step.replace("~1", "/").replace("~0", "~")) } else { Str::new(step) }
 }

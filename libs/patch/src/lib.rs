@@ -9,6 +9,7 @@ mod document;
 mod go_fmt;
 mod json_patch;
 mod merge;
+mod shown;
 mod strategic;
 
 pub use document::{PatchKind, Patched, Validation, apply_patch};

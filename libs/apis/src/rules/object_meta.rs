@@ -45,10 +45,65 @@ pub fn validate(resource: &Resource, kind: &KindRules, obj: &Obj, errors: &mut E
             "must be greater than or equal to 0",
         ));
     }
+    shared(meta, errors);
+    finalizers(meta, &path.child("finalizers"), errors);
+}
+
+/// What upstream checks of the metadata of an object and again of every change.
+fn shared(meta: ObjectMeta<'_>, errors: &mut ErrorList) {
+    let path = Path::new("metadata");
     labels(meta, &path.child("labels"), errors);
     annotations(meta, &path.child("annotations"), errors);
     owners(meta, &path.child("ownerReferences"), errors);
-    finalizers(meta, &path.child("finalizers"), errors);
+}
+
+/// How often a kind's own rules for updates check metadata once more, after the checks that all kinds share.
+struct Again {
+    /// The metadata of the object.
+    object: usize,
+    /// The change of it.
+    change: usize,
+}
+
+/// Found out from upstream, which calls the same checks in several layers and reports what each one finds.
+fn again(resource: &Resource, endpoint: &str) -> Again {
+    let (object, change) = match (resource.group, resource.kind) {
+        _ if !endpoint.is_empty() => (0, 1),
+        ("", "Event") | ("policy", "PodDisruptionBudget") => (0, 0),
+        ("", "PersistentVolume") | ("storage.k8s.io", "CSINode") => (2, 0),
+        ("admissionregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+        | ("", "LimitRange")
+        | ("discovery.k8s.io", "EndpointSlice")
+        | ("storage.k8s.io", "VolumeAttachment") => (1, 0),
+        ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
+        | ("autoscaling" | "apiextensions.k8s.io" | "coordination.k8s.io" | "events.k8s.io" | "scheduling.k8s.io", _)
+        | ("batch", "CronJob")
+        | ("", "PodTemplate" | "ReplicationController" | "ResourceQuota" | "Service")
+        | ("networking.k8s.io", "ServiceCIDR")
+        | ("resource.k8s.io", "ResourceSlice")
+        | ("storage.k8s.io", "CSIDriver") => (0, 1),
+        _ => (1, 1),
+    };
+    Again { object, change }
+}
+
+/// Every error in the metadata of a change through an endpoint (`""` is the object itself), as often as upstream reports it.
+pub fn validate_change(resource: &Resource, kind: &KindRules, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
+    let (mut object, mut change) = (ErrorList::default(), ErrorList::default());
+    validate(resource, kind, new, &mut object);
+    validate_update(resource, new, old, &mut change);
+    if object.is_empty() && change.is_empty() {
+        return object;
+    }
+    shared(new.meta(), &mut change);
+    let times = again(resource, endpoint);
+    let mut errors = ErrorList::default();
+    for (found, times) in [(&object, 1), (&change, 1 + times.change), (&object, times.object)] {
+        for _ in 0..times {
+            found.as_slice().iter().for_each(|error| errors.push(error.clone()));
+        }
+    }
+    errors
 }
 
 /// Checks what a change does to the metadata.

@@ -201,6 +201,18 @@ impl Status {
         Self::failure(500, Reason::InternalError, format!("Internal error occurred: {error}")).with_cause("", error, "")
     }
 
+    /// 500 without a reason: an error that upstream lets through as it is.
+    #[must_use]
+    pub fn unexpected(error: impl fmt::Display) -> Self {
+        Self::failure(500, Reason::Unknown, error.to_string())
+    }
+
+    /// What upstream's router says to a request that no route takes: 404, 405, 406 or 415; `text` is shown for the last two.
+    #[must_use]
+    pub fn not_routed(code: u16, text: &str) -> Self {
+        Self::generic_server_response(code, "", &GroupResource::default(), "", text, 0, false)
+    }
+
     /// 405: the resource has no such verb.
     #[must_use]
     pub fn method_not_supported(resource: &GroupResource, action: &str) -> Self {
