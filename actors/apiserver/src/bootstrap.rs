@@ -29,9 +29,12 @@ const REPAIR_EVERY: Duration = Duration::from_secs(10);
 /// When something cannot be made; the actor is then restarted.
 pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     let user = UserInfo::new("system:apiserver", [MASTERS]);
-    let client = Client::new(Arc::new(InProcess::new(server.clone(), user, "kube-apiserver/oarlock")));
+    let acting_as = |agent| Client::new(Arc::new(InProcess::new(server.clone(), user.clone(), agent)));
+    let client = acting_as("kube-apiserver/oarlock");
+    // Upstream's flow control writes under a name of its own, by which it finds its objects again.
+    let flow_control = acting_as("api-priority-and-fairness-config-producer-v1/oarlock");
     loop {
-        ctx.protected(everything(&server, &client)).await?;
+        ctx.protected(everything(&server, &client, &flow_control)).await?;
         server.state().set_bootstrapped();
         ctx.heartbeat();
         if !ctx.sleep(REPAIR_EVERY).await {
@@ -40,9 +43,12 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     }
 }
 
-async fn everything(server: &Server, client: &Client) -> Result<(), Status> {
+async fn everything(server: &Server, client: &Client, flow_control: &Client) -> Result<(), Status> {
     let objects = objects::all(server)?;
     let (first, rest): (Vec<_>, Vec<_>) = objects.into_iter().partition(|o| o.resource.plural == "namespaces");
+    let (flow, rest): (Vec<_>, Vec<_>) =
+        rest.into_iter().partition(|o| o.resource.group == "flowcontrol.apiserver.k8s.io");
     reconcile::ensure(client, first).await?;
+    reconcile::ensure(flow_control, flow).await?;
     reconcile::ensure(client, rest).await
 }

@@ -1,8 +1,8 @@
 //! HTTP: bytes in, calls out, bytes back.
 //!
-//! [`listener`] accepts TLS connections; [`service`] takes one request through authentication, impersonation and authorization; [`body`] and
-//! [`options`] make a call of it; [`respond`] and [`stream`] write the answer in the form the client asked for; [`plain`] answers paths that are no
-//! resource.
+//! [`listener`] accepts TLS connections; [`service`] takes one request through authentication, impersonation and authorization; `routes` says
+//! whether it has a route; [`body`] and [`options`] make a call of it; [`respond`] and [`stream`] write the answer in the form the client
+//! asked for; [`plain`] answers paths that are no resource.
 
 pub mod accept;
 pub mod body;
@@ -11,6 +11,7 @@ pub mod options;
 pub mod plain;
 pub mod request_info;
 pub mod respond;
+mod routes;
 pub mod service;
 pub mod stream;
 

@@ -5,7 +5,7 @@ use futures::stream;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use oarlock_meta::Status;
+use oarlock_meta::{GroupResource, Status};
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::Pod;
 
@@ -17,6 +17,9 @@ use crate::target::Target;
 /// Query parameters that go on to the kubelet.
 const OPTIONS: &[&str] =
     &["follow", "previous", "tailLines", "sinceSeconds", "sinceTime", "timestamps", "limitBytes", "stream"];
+
+/// As much of a kubelet's refusal is passed on, in bytes.
+const REFUSAL_MAX: usize = 50_000;
 
 /// Streams the log of a container.
 ///
@@ -35,14 +38,10 @@ pub(crate) async fn serve(server: &Server, target: &Target<'_>, query: &Query) -
         OPTIONS.iter().filter(|o| query.has(o)).map(|o| format!("{o}={}", query.get(o))).collect();
     let path = format!("/containerLogs/{}/{}/{container}?{}", target.namespace, target.name, options.join("&"));
     let reply = server.nodes().get(&node, &path).await?;
-    if reply.code >= 400 {
+    if !(200..=206).contains(&reply.code) {
         let code = reply.code;
-        let text = String::from_utf8_lossy(&reply.bytes(64 << 10).await?).into_owned();
-        return Err(if code == 404 {
-            Status::not_found(&target.resource().group_resource(), target.name)
-        } else {
-            Status::bad_request(text)
-        });
+        let text = String::from_utf8_lossy(&reply.bytes(REFUSAL_MAX).await?).into_owned();
+        return Err(refusal(code, text, target.name));
     }
     let frames = stream::unfold(reply.body, |mut body| async move {
         match body.next().await? {
@@ -53,6 +52,18 @@ pub(crate) async fn serve(server: &Server, target: &Target<'_>, query: &Query) -
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response)
+}
+
+/// What the kubelet refuses, as upstream passes it on (`GenericHttpResponseChecker`).
+fn refusal(code: u16, text: String, pod: &str) -> Status {
+    match code {
+        400 => Status::bad_request(text),
+        500 => Status::internal_error(text),
+        _ => {
+            let resource = GroupResource::new("", "pods/log");
+            Status::generic_server_response(code, "", &resource, pod, &text, 0, false)
+        }
+    }
 }
 
 /// The named container, or the only one (upstream: `podutils.FindContainerByName` and its errors).
@@ -86,4 +97,23 @@ fn container(pod: &Obj, asked: &str) -> Result<String, Status> {
         return Ok(asked.to_owned());
     }
     Err(Status::bad_request(format!("container {asked} is not valid for pod {}", pod.name())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn a_kubelets_refusal_keeps_its_code() {
+        for (code, message) in [
+            (400, "why"),
+            (500, "Internal error occurred: why"),
+            (404, "the server could not find the requested resource ( pods/log web)"),
+            (403, "why ( pods/log web)"),
+            (503, "the server is currently unable to handle the request ( pods/log web)"),
+        ] {
+            let status = refusal(code, "why".to_owned(), "web");
+            assert_eq!((status.code, status.message.as_str()), (code, message));
+        }
+    }
 }

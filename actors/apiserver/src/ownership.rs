@@ -6,7 +6,7 @@ use oarlock_meta::{Status, Time};
 use oarlock_patch::apply::{self, Writer, manager_name};
 use oarlock_registry::prepare;
 use oarlock_runtime::clock;
-use oarlock_schema::{Obj, Str, Struct, Value};
+use oarlock_schema::{Obj, Resource, Str, Struct, Value};
 
 use crate::caller::Caller;
 use crate::target::Target;
@@ -39,6 +39,13 @@ impl Owned {
 /// Notes the owner of a new object's fields.
 pub(crate) fn on_create(caller: &Caller, target: &Target<'_>, options: &WriteOptions, obj: &mut Obj) {
     apply::track_create(obj, &Owned::new(caller, target, options).writer(target));
+}
+
+/// Notes that the server itself made an object.
+pub(crate) fn of_server(resource: &Resource, obj: &mut Obj) {
+    let now = Time::from_unix(clock::wall().as_second());
+    let api_version = &resource.group_version();
+    apply::track_create(obj, &Writer { manager: "kube-apiserver", api_version, subresource: "", reset: &[], now });
 }
 
 /// Notes who owns what after a change.

@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use oarlock_codec::{Mode, json};
 use oarlock_meta::{Revision, Status};
-use oarlock_schema::Str;
-use serde_json::json;
+use oarlock_schema::{Str, Value};
 
 /// A decoded token.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ impl Token {
     #[must_use]
     pub(crate) fn encode(&self) -> Str {
         let rv = if self.revision > Revision::ZERO { i64::try_from(self.revision.get()).unwrap_or(-1) } else { -1 };
-        let body = json!({"v": "meta.k8s.io/v1", "rv": rv, "start": self.start.as_str()});
+        let body = serde_json::json!({"v": "meta.k8s.io/v1", "rv": rv, "start": self.start.as_str()});
         Str::from(URL_SAFE_NO_PAD.encode(body.to_string()))
     }
 
@@ -29,17 +29,18 @@ impl Token {
     /// # Errors
     /// 400 when it is none.
     pub(crate) fn decode(text: &str) -> Result<Self, Status> {
-        let bad = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
+        let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| bad(&e.to_string()))?;
-        let body: serde_json::Value = serde_json::from_slice(&bytes).map_err(|e| bad(&e.to_string()))?;
-        if body.get("v").and_then(|v| v.as_str()) != Some("meta.k8s.io/v1") {
-            return Err(bad("server does not recognize this encoded version"));
+        let body = json::decode_value(&bytes, Mode::Lenient).map_err(|e| bad(&e.to_string()))?.value;
+        let version = body.get("v").and_then(Value::as_str).unwrap_or("");
+        if version != "meta.k8s.io/v1" {
+            return Err(bad(&format!("server does not recognize this encoded version {version}")));
         }
-        let rv = body.get("rv").and_then(serde_json::Value::as_i64).unwrap_or(0);
+        let rv = body.get("rv").and_then(Value::as_int).unwrap_or(0);
         if rv == 0 {
             return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
         }
-        let start = body.get("start").and_then(|v| v.as_str()).unwrap_or("");
+        let start = body.get("start").and_then(Value::as_str).unwrap_or("");
         if start.is_empty() || start.split('/').any(|part| matches!(part, "." | "..")) {
             return Err(bad("encoded start key contains no valid path"));
         }
@@ -77,5 +78,7 @@ mod tests {
         for bad in ["", "!", "e30", &zero, &outside] {
             assert_eq!(Token::decode(bad).unwrap_err().code, 400, "{bad}");
         }
+        let text = "invalid continue token: continue key is not valid: invalid character '\\u009e' looking for beginning of value";
+        assert_eq!(Token::decode("nonsense").unwrap_err().message, text);
     }
 }

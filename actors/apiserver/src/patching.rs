@@ -9,7 +9,7 @@ use oarlock_schema::Obj;
 use crate::caller::Caller;
 use crate::ownership;
 use crate::target::Target;
-use crate::verbs::update::{Change, parse_revision};
+use crate::verbs::update::{Change, expected};
 
 /// A stored object after a patch, in the stored type and with defaults.
 ///
@@ -29,11 +29,7 @@ pub(crate) fn patched(
     let mut obj = apply_to(caller, target, patch_type, body, options, &served)?;
     let named = obj.meta().resource_version();
     // The stored object carries its own revision; only another one is a wish.
-    let expect = if named.is_empty() {
-        None
-    } else {
-        Some(parse_revision(target, named)?).filter(|r| *r != revision || !applied)
-    };
+    let expect = if applied && named.is_empty() { None } else { expected(target, &obj)? };
     let expect = expect.filter(|r| *r != revision);
     if obj.meta().name() != target.name {
         return Err(Status::bad_request(format!(

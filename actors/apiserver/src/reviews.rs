@@ -1,16 +1,19 @@
-//! Resources that are only answered: token reviews, access reviews, and Bindings posted to their collection.
+//! Resources that are only answered: token reviews, access reviews, component statuses, and Bindings posted to their collection.
 
 mod access;
+mod components;
 mod token;
 
-use oarlock_client::{Call, List, Reply};
+use oarlock_client::{Call, Reply};
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
 
 use crate::caller::Caller;
+use crate::ownership;
 use crate::server::Server;
 use crate::subresources::binding;
 use crate::target::Target;
+use crate::verbs::create;
 
 /// Answers a call on a resource without storage.
 ///
@@ -27,26 +30,30 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             let pod = Target::new(pods, "binding", target.namespace, &name);
             binding::bind(server, caller, &pod, &obj, &options).await
         }
-        ("tokenreviews", Call::Create(obj, _)) => token::review(server, obj),
-        ("selfsubjectreviews", Call::Create(obj, _)) => Ok(token::who_am_i(caller, obj)),
-        ("subjectaccessreviews", Call::Create(obj, _)) => access::subject(server, obj, None),
-        ("localsubjectaccessreviews", Call::Create(obj, _)) => access::subject(server, obj, Some(target.namespace)),
-        ("selfsubjectaccessreviews", Call::Create(obj, _)) => access::own(server, caller, obj),
-        ("selfsubjectrulesreviews", Call::Create(obj, _)) => access::rules(server, caller, obj),
-        // Component statuses are deprecated upstream since 1.19; the list is empty here because no component reports to it.
-        ("componentstatuses", Call::List(_)) => {
-            Ok(Reply::List(List { revision: server.view().applied(), ..List::default() }))
+        (plural, Call::Create(mut obj, options)) => {
+            // A review goes the way of every new object, up to where others are stored.
+            create::fit_namespace(target, &mut obj)?;
+            create::forget_system_fields(&mut obj);
+            oarlock_apis::default(&mut obj);
+            ownership::on_create(caller, target, &options, &mut obj);
+            match plural {
+                "tokenreviews" => token::review(server, obj),
+                "selfsubjectreviews" => Ok(token::who_am_i(caller, &obj)),
+                "subjectaccessreviews" => access::subject(server, obj, None),
+                "localsubjectaccessreviews" => access::subject(server, obj, Some(target.namespace)),
+                "selfsubjectaccessreviews" => access::own(server, caller, obj),
+                "selfsubjectrulesreviews" => access::rules(server, caller, &obj),
+                _ => Err(Status::method_not_supported(&resource.group_resource(), "create")),
+            }
         }
-        ("componentstatuses", Call::Get(_)) => Err(target.not_found()),
+        ("componentstatuses", Call::List(options)) => components::list(server, target, &options),
+        ("componentstatuses", Call::Get(_)) => components::get(server, target),
         (_, call) => Err(Status::method_not_supported(&resource.group_resource(), call.verb())),
     }
 }
 
-/// A body of the expected view, or 400.
-fn stamped(mut obj: Obj) -> Reply {
-    if let Some(mut meta) = obj.meta_mut() {
-        meta.clear_managed_fields();
-    }
+/// A review with its answer, in the form that an object has on the wire.
+fn answered(mut obj: Obj) -> Reply {
     oarlock_schema::canonical::canonicalize(&mut obj);
     crate::call::answer(&obj, true)
 }

@@ -46,8 +46,13 @@ impl<'a> Target<'a> {
     /// The key of the named object.
     ///
     /// # Errors
-    /// 405 for resources that are only answered.
+    /// 405 for resources that are only answered, 400 for a name that is no segment of a path.
     pub fn key(&self, name: &str) -> Result<Key, Status> {
+        let wrong = oarlock_apis::rules::formats::path_segment(name);
+        if !wrong.is_empty() {
+            let shown = oarlock_meta::quote::quote(name);
+            return Err(Status::bad_request(format!("Name parameter invalid: {shown}: {}", wrong.join(";"))));
+        }
         key::key(self.resource(), self.namespace, name)
             .ok_or_else(|| Status::method_not_supported(&self.resource().group_resource(), "get"))
     }

@@ -84,7 +84,8 @@ fn older(stated: &GroupVersionKind, default: &GroupVersionKind) -> bool {
 }
 
 /// Upstream's text for a kind that its scheme does not know.
-fn no_kind(gvk: &GroupVersionKind) -> String {
+#[must_use]
+pub fn no_kind(gvk: &GroupVersionKind) -> String {
     let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
     let kind = oarlock_meta::quote::quote(&gvk.kind);
     let version = oarlock_meta::quote::quote(&gvk.group_version().to_string());

@@ -140,11 +140,12 @@ pub(super) fn ip_address(addresses: &Resource, ip: &str, namespace: &str, name: 
     let now = crate::stages::now_text();
     let mut address = IPAddressMut::new(&mut obj);
     let mut meta = address.metadata_mut();
-    meta.set_name(ip).set_uid(rng::uuid().to_string()).set_creation_timestamp(now).set_generation(1i64);
+    meta.set_name(ip).set_uid(rng::uuid().to_string()).set_creation_timestamp(now);
     meta.labels_mut().insert("ipaddress.kubernetes.io/ip-family", "IPv4");
     meta.labels_mut().insert("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
     let mut spec = address.spec_mut();
     spec.parent_ref_mut().set_resource("services").set_namespace(namespace).set_name(name);
+    crate::ownership::of_server(addresses, &mut obj);
     obj
 }
 

@@ -88,7 +88,7 @@ fn kubernetes_service(server: &Server) -> Result<Vec<Desired>, Status> {
     let family = if matches!(config.advertise_address, IpAddr::V4(_)) { "IPv4" } else { "IPv6" };
     let service = serde_json::json!({
         "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
-        "spec": {"type": "ClusterIP", "clusterIP": ip, "clusterIPs": [ip], "sessionAffinity": "None",
+        "spec": {"type": "ClusterIP", "clusterIP": ip, "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
                  "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]},
     });
     let skip = "endpointslice.kubernetes.io/skip-mirror";

@@ -6,8 +6,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use oarlock_client::FieldValidation;
 use oarlock_codec::negotiate::{self, Format};
-use oarlock_codec::{Mode, body, handled_as, json, protobuf, strict_error, yaml};
-use oarlock_meta::Status;
+use oarlock_codec::{DecodeError, Mode, body, handled_as, json, protobuf, strict_error, tree, yaml};
+use oarlock_meta::{GroupVersionKind, Status};
 use oarlock_schema::{Gvk, Obj, TypeRef};
 
 use crate::caller::Caller;
@@ -61,13 +61,21 @@ pub fn object(
 /// Decodes DeleteOptions, which arrive with any apiVersion.
 ///
 /// # Errors
-/// 400 for what does not decode.
+/// 400 for what does not decode and for another kind.
 pub fn delete_options(format: Format, bytes: &Bytes, ty: TypeRef) -> Result<Obj, Status> {
-    match format {
-        Format::Json => json::decode(bytes, ty, Mode::Lenient),
-        Format::Yaml => yaml::decode(bytes, ty, Mode::Lenient),
-        Format::Protobuf => protobuf::decode(bytes, ty),
+    let refuse = |error: DecodeError| Status::bad_request(error.to_string());
+    let (peeked, decoded) = match format {
+        Format::Json => (json::peek_gvk(bytes), json::decode(bytes, ty, Mode::Lenient)),
+        Format::Yaml => {
+            let generic = yaml::decode_value(bytes, Mode::Lenient).map_err(refuse)?.value;
+            (json::peek_value(&generic), tree::type_value(&generic, ty, Mode::Lenient))
+        }
+        Format::Protobuf => (protobuf::peek_gvk(bytes), protobuf::decode(bytes, ty)),
+    };
+    let options = GroupVersionKind::new("", "v1", "DeleteOptions");
+    let stated = peeked.map_err(refuse)?.or(&options);
+    if stated.kind != options.kind {
+        return Err(Status::bad_request(body::no_kind(&stated)));
     }
-    .map(|decoded| decoded.value)
-    .map_err(|error| Status::bad_request(error.to_string()))
+    decoded.map(|decoded| decoded.value).map_err(refuse)
 }

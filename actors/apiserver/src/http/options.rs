@@ -9,7 +9,7 @@ use oarlock_meta::{ErrorList, FieldError, FieldSelector, GroupKind, LabelSelecto
 use oarlock_schema::views::meta_v1::DeleteOptions as View;
 use oarlock_schema::{Obj, Str};
 
-use super::request_info::pairs;
+use super::request_info::{flag, pairs};
 
 /// A query string, read.
 #[derive(Clone, Debug, Default)]
@@ -41,25 +41,21 @@ impl Query {
         self.pairs.iter().filter(move |(k, _)| k == name).map(|(_, v)| v.as_str())
     }
 
-    /// A boolean as Go's query conversion reads it: everything but `false` and `0` is true.
+    /// A boolean parameter.
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<bool> {
-        self.has(name).then(|| !matches!(self.get(name).to_ascii_lowercase().as_str(), "false" | "0"))
+        self.pairs.iter().find(|(k, _)| k == name).map(|(_, v)| flag(v))
     }
 
-    fn revision(&self, errors: &mut ErrorList) -> Option<Revision> {
+    /// `resourceVersion`; the error is upstream's text about one that is no number, which each verb wraps in its own way.
+    fn revision(&self) -> Result<Option<Revision>, FieldError> {
         let text = self.get("resourceVersion");
         if text.is_empty() {
-            return None;
+            return Ok(None);
         }
-        match text.parse::<u64>() {
-            Ok(n) => Some(Revision(n)),
-            Err(_) => {
-                let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
-                errors.push(FieldError::invalid(&Path::new("resourceVersion"), text, why));
-                None
-            }
-        }
+        text.parse().map(Some).map_err(|_| {
+            FieldError::invalid(&Path::new("resourceVersion"), text, oarlock_meta::revision::invalid_syntax(text))
+        })
     }
 
     fn number(&self, name: &str) -> Result<Option<i64>, Status> {
@@ -76,35 +72,36 @@ impl Query {
 /// Options of a get.
 ///
 /// # Errors
-/// 422 for a bad resourceVersion.
+/// 500, as upstream has it, for a bad resourceVersion.
 pub fn get(query: &Query) -> Result<GetOptions, Status> {
-    let mut errors = ErrorList::default();
-    let resource_version = query.revision(&mut errors);
-    refuse("GetOptions", &errors)?;
-    Ok(GetOptions { resource_version })
+    Ok(GetOptions { resource_version: query.revision().map_err(Status::unexpected)? })
 }
 
 /// Options of a list or watch.
 ///
 /// # Errors
-/// 400 for selectors that do not parse, 422 for combinations that are forbidden.
+/// 400 for selectors and numbers that do not parse, 422 for combinations that are forbidden, 500 (as upstream has it) for a watch from a bad
+/// resourceVersion.
 pub fn list(query: &Query, watch: bool) -> Result<ListOptions, Status> {
-    let mut errors = ErrorList::default();
     let label_selector =
         LabelSelector::parse(query.get("labelSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
     let field_selector =
         FieldSelector::parse(query.get("fieldSelector")).map_err(|e| Status::bad_request(e.to_string()))?;
-    let resource_version = query.revision(&mut errors);
+    let limit = u64::try_from(query.number("limit")?.unwrap_or(0)).unwrap_or(0);
+    let seconds = query.number("timeoutSeconds")?.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
     let continue_token = Str::new(query.get("continue"));
     let send_initial_events = query.flag("sendInitialEvents");
-    let version_match =
-        version_match(query, watch, resource_version, &continue_token, send_initial_events, &mut errors);
-    refuse("ListOptions", &errors)?;
+    let version_match = version_match(query, watch, send_initial_events)?;
+    let resource_version = query.revision().map_err(|error| {
+        if watch {
+            Status::unexpected(error)
+        } else {
+            Status::bad_request(format!("invalid resource version: {error}"))
+        }
+    })?;
     if !continue_token.is_empty() && resource_version.is_some_and(|r| !r.is_zero()) {
         return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
     }
-    let limit = u64::try_from(query.number("limit")?.unwrap_or(0)).unwrap_or(0);
-    let seconds = query.number("timeoutSeconds")?.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
     Ok(ListOptions {
         label_selector,
         field_selector,
@@ -118,63 +115,62 @@ pub fn list(query: &Query, watch: bool) -> Result<ListOptions, Status> {
     })
 }
 
-fn version_match(
-    query: &Query,
-    watch: bool,
-    revision: Option<Revision>,
-    token: &str,
-    initial: Option<bool>,
-    errors: &mut ErrorList,
-) -> Option<VersionMatch> {
+fn version_match(query: &Query, watch: bool, initial: Option<bool>) -> Result<Option<VersionMatch>, Status> {
+    let mut errors = ErrorList::default();
     let path = Path::new("resourceVersionMatch");
-    let text = query.get("resourceVersionMatch");
+    let (text, version) = (query.get("resourceVersionMatch"), query.get("resourceVersion"));
+    const WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
+    let continues = !query.get("continue").is_empty();
     if watch {
-        if initial.is_some() && text.is_empty() {
+        if initial.is_some() && text != "NotOlderThan" {
             errors.push(FieldError::forbidden(
                 &path,
                 "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
-        } else if initial.is_none() && !text.is_empty() {
+        }
+        if initial.is_none() && !text.is_empty() {
             errors.push(FieldError::forbidden(
                 &path,
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             ));
-        } else if !text.is_empty() && text != "NotOlderThan" {
+        }
+        if !matches!(text, "" | "NotOlderThan") {
             errors.push(FieldError::not_supported(&path, text, &["NotOlderThan"]));
         }
-    } else {
-        if initial.is_some() {
-            errors.push(FieldError::forbidden(
-                &Path::new("sendInitialEvents"),
-                "sendInitialEvents is forbidden for list",
-            ));
+        if continues {
+            errors.push(FieldError::forbidden(&path, WITH_CONTINUE));
         }
+    } else {
         if !text.is_empty() {
-            if revision.is_none() {
+            if version.is_empty() {
                 errors.push(FieldError::forbidden(
                     &path,
                     "resourceVersionMatch is forbidden unless resourceVersion is provided",
                 ));
             }
-            if !token.is_empty() {
-                errors
-                    .push(FieldError::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+            if continues {
+                errors.push(FieldError::forbidden(&path, WITH_CONTINUE));
             }
             if !matches!(text, "Exact" | "NotOlderThan") {
                 errors.push(FieldError::not_supported(&path, text, &["Exact", "NotOlderThan", ""]));
-            } else if text == "Exact" && revision == Some(Revision::ZERO) {
+            } else if text == "Exact" && version == "0" {
                 errors.push(FieldError::forbidden(
                     &path,
                     "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
                 ));
             }
         }
+        if initial.is_some() {
+            let path = Path::new("sendInitialEvents");
+            errors.push(FieldError::forbidden(&path, "sendInitialEvents is forbidden for list"));
+        }
     }
-    match text {
+    refuse("ListOptions", &errors)?;
+    Ok(match text {
         "Exact" => Some(VersionMatch::Exact),
         "NotOlderThan" => Some(VersionMatch::NotOlderThan),
         _ => None,
-    }
+    })
 }
 
 /// Options of a create, update or patch; `kind` names them in errors.

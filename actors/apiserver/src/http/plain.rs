@@ -3,12 +3,13 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
+use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_meta::Status;
 
 use super::options::Query;
-use super::{Body, service};
+use super::{Body, routes, service};
 use crate::discovery::{self, Document};
 use crate::server::Server;
 use crate::{health, openapi, version};
@@ -29,12 +30,22 @@ pub fn answer(
     request: &Request<Incoming>,
     accept: Option<&str>,
 ) -> Result<Response<Body>, Status> {
-    if !service::reads(request.method()) {
-        return Err(Status::not_found_path());
-    }
     let query = Query::new(query);
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
     let segments: Vec<&str> = path.split('/').skip(1).collect();
+    // What upstream's router serves has one method; the handlers of other paths do not look at it.
+    let routed = matches!(segments.first(), Some(&("api" | "apis" | "version" | "openid" | ".well-known")));
+    if routed && request.method() != Method::GET {
+        return match segments.as_slice() {
+            ["apis", group, ..] if !is_served(group) => Ok(page_not_found()),
+            _ => Err(routes::method_not_allowed()),
+        };
+    }
+    if matches!(segments.as_slice(), ["api" | "apis"] | ["api", "v1"] | ["apis", _] | ["apis", _, _])
+        && !(segments.len() == 1 && wants_aggregated(accept))
+    {
+        negotiate::output(accept.unwrap_or(""), Endpoint::PLAIN)?;
+    }
     match segments.as_slice() {
         ["healthz" | "livez" | "readyz", ..] => Ok(health::answer(server, &segments, &query)),
         ["version"] => Ok(json(version::document())),
@@ -50,9 +61,10 @@ pub fn answer(
             Ok(json(discovery::core_versions(&format!("{}:{}", config.advertise_address, config.port)).to_string()))
         }
         ["apis"] => Ok(json(discovery::group_list().to_string())),
-        ["api", "v1"] => found(discovery::resource_list("", "v1")),
-        ["apis", group] => found(discovery::group(group)),
-        ["apis", group, version] => found(discovery::resource_list(group, version)),
+        ["api", "v1"] => found("", discovery::resource_list("", "v1")),
+        ["api", ..] => Err(Status::not_found_path()),
+        ["apis", group] => found(group, discovery::group(group)),
+        ["apis", group, version] => found(group, discovery::resource_list(group, version)),
         ["openapi", "v3"] => Ok(json(openapi::v3::index())),
         ["openapi", "v3", rest @ ..] => openapi::v3::answer(&rest.join("/"), &query, request.headers()),
         ["openapi", "v2"] => openapi::v2::answer(accept, request.headers()),
@@ -65,7 +77,7 @@ pub fn answer(
         }
         ["debug", "actors"] => Ok(json(crate::debug::actors(server))),
         [""] => Ok(json(root_paths())),
-        _ => Ok(service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")),
+        _ => Ok(page_not_found()),
     }
 }
 
@@ -98,11 +110,24 @@ pub fn document(document: &Document, content_type: &'static str, request: &Reque
     response
 }
 
-fn found(body: Option<serde_json::Value>) -> Result<Response<Body>, Status> {
-    match body {
-        Some(body) => Ok(json(body.to_string())),
-        None => Ok(service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")),
-    }
+fn found(group: &str, body: Option<serde_json::Value>) -> Result<Response<Body>, Status> {
+    body.map_or_else(|| not_served(group), |body| Ok(json(body.to_string())))
+}
+
+/// The answer to a path below a group: a group that is served says so in a Status, for another one nobody is there to speak.
+///
+/// # Errors
+/// 404.
+pub(super) fn not_served(group: &str) -> Result<Response<Body>, Status> {
+    if is_served(group) { Err(Status::not_found_path()) } else { Ok(page_not_found()) }
+}
+
+fn is_served(group: &str) -> bool {
+    oarlock_schema::resources::GROUPS.iter().any(|(served, _)| *served == group)
+}
+
+fn page_not_found() -> Response<Body> {
+    service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
 fn json(body: impl Into<Bytes>) -> Response<Body> {

@@ -23,22 +23,26 @@ pub struct RequestInfo {
     pub name: Str,
     /// Path segments behind the subresource (proxy paths).
     pub rest: Str,
+    /// The path is one of the old `/watch/` paths.
+    pub watch_path: bool,
 }
 
 /// Why a path cannot be one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PathError {
-    /// A segment is not valid percent-encoding or UTF-8.
+    /// The path is not valid percent-encoding or UTF-8.
     Encoding,
 }
 
 /// Parses method, path (still percent-encoded) and query.
 ///
 /// # Errors
-/// [`PathError::Encoding`] when a segment does not decode.
+/// [`PathError::Encoding`] when the path does not decode.
 pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestInfo, PathError> {
     let mut info = RequestInfo { verb: method_verb(method), ..RequestInfo::default() };
-    let mut segments = path.split('/').filter(|s| !s.is_empty()).map(decode).collect::<Result<Vec<Str>, _>>()?;
+    // As in upstream's server an encoded slash is a slash, and nothing between two slashes is an empty segment.
+    let path = decode(path)?;
+    let mut segments: Vec<Str> = path.trim_matches('/').split('/').map(Str::new).collect();
     let prefix = match segments.first().map(Str::as_str) {
         Some("api") if segments.len() >= 3 => 1,
         Some("apis") if segments.len() >= 4 => {
@@ -53,6 +57,7 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
     if legacy_watch {
         parts.pop_front();
     }
+    info.watch_path = legacy_watch;
     if parts.front().is_some_and(|s| s == "namespaces") && parts.len() > 1 {
         // `namespaces/x` is the object x; with a resource behind it that is no subresource of namespaces it is a scope.
         let scope = parts.get(2).is_some_and(|s| !matches!(s.as_str(), "status" | "finalize"));
@@ -102,7 +107,12 @@ fn resource_verb(method: &http::Method, name: &str, query: &str, legacy_watch: b
 }
 
 fn wants_watch(query: &str) -> bool {
-    pairs(query).any(|(k, v)| k == "watch" && matches!(v.as_str(), "" | "1" | "t" | "T" | "true" | "TRUE" | "True"))
+    pairs(query).find(|(k, _)| k == "watch").is_some_and(|(_, v)| flag(&v))
+}
+
+/// A boolean as Go's query conversion reads it: everything but `false` and `0` is true.
+pub fn flag(value: &str) -> bool {
+    value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
 /// `fieldSelector=metadata.name=x` on a collection is a request about x.
@@ -173,7 +183,10 @@ mod tests {
     #[test]
     fn collections_list_watch_and_delete() {
         assert_eq!(info(&http::Method::GET, "/api/v1/pods").verb, "list");
-        assert_eq!(info(&http::Method::GET, "/api/v1/pods?watch=1").verb, "watch");
+        for query in ["watch=1", "watch", "watch=maybe"] {
+            assert_eq!(info(&http::Method::GET, &format!("/api/v1/pods?{query}")).verb, "watch", "{query}");
+        }
+        assert_eq!(info(&http::Method::GET, "/api/v1/pods?watch=False&watch=1").verb, "list");
         assert_eq!(info(&http::Method::GET, "/api/v1/watch/namespaces/x/pods").verb, "watch");
         assert_eq!(info(&http::Method::DELETE, "/api/v1/namespaces/x/pods").verb, "deletecollection");
     }
@@ -181,6 +194,13 @@ mod tests {
     #[test]
     fn a_name_selector_on_a_collection_names_the_object() {
         assert_eq!(info(&http::Method::GET, "/api/v1/nodes?fieldSelector=metadata.name%3Dn1").name, "n1");
+    }
+
+    #[test]
+    fn encoded_slashes_part_segments_and_empty_segments_count() {
+        let i = info(&http::Method::GET, "/api/v1/namespaces/x/pods/a%2Flog");
+        assert_eq!((i.name.as_str(), i.subresource.as_str()), ("a", "log"));
+        assert_eq!(info(&http::Method::GET, "/api/v1//pods/").resource, "");
     }
 
     #[test]

@@ -1,20 +1,21 @@
 //! One request: who, what, may they; then a call or a plain answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use oarlock_auth::{Attributes, PeerCertificates, UserInfo, impersonation};
 use oarlock_client::{Call, PatchType};
-use oarlock_meta::{FieldSelector, Status};
+use oarlock_meta::{FieldSelector, GoDuration, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo};
-use super::{Body, body, plain, respond, stream};
+use super::{Body, body, plain, respond, routes, stream};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -22,24 +23,32 @@ use crate::target::Target;
 /// Serves one request; failures become Status answers.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    let uri = request.uri();
+    let read = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or(""))
+        .map_err(|request_info::PathError::Encoding| Status::bad_request("the path is not valid percent-encoding"))
+        .and_then(|info| Ok((time_limit(server, &info, uri.query().unwrap_or(""))?, info)));
+    let (limit, info) = match read {
+        Ok(read) => read,
+        Err(status) => return respond::status(&status, accept.as_deref()),
+    };
     let (user, warning) = match authenticate(server, peer, request.headers()) {
         Ok(known) => known,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
     server.authenticators().clear(request.headers_mut());
     let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let caller = Caller::new(user, Str::new(agent), clock::after(server.config().request_timeout));
+    let caller = Caller::new(user, Str::new(agent), clock::after(limit));
     warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
     let method = request.method().clone();
-    let (label, result) = handle(server, &caller, request, accept.as_deref()).await;
+    let result = handle(server, &caller, &info, request, accept.as_deref()).await;
     let mut response = result.unwrap_or_else(|status| respond::status(&status, accept.as_deref()));
     for text in caller.take_warnings() {
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
             response.headers_mut().append(header::WARNING, value);
         }
     }
-    crate::metrics::request(&label, &method, response.status(), started.elapsed());
+    crate::metrics::request(&info, &method, response.status(), started.elapsed());
     response
 }
 
@@ -60,28 +69,35 @@ fn authenticate(server: &Server, peer: Option<&PeerCertificates>, headers: &Head
     Ok((Arc::new(wish.user), known.warning.map(str::to_owned)))
 }
 
+/// How long the request may take: what it asks for with `timeout`, but no longer than the server allows. Watches and streams take as long as
+/// they take.
+fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Duration, Status> {
+    let most = server.config().request_timeout;
+    if !query.contains("timeout=") || info.verb == "watch" || crate::streaming::is_streaming(&info.subresource) {
+        return Ok(most);
+    }
+    let query = Query::new(query);
+    let asked = match query.get("timeout") {
+        "" => return Ok(most),
+        text => GoDuration::parse(text)
+            .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?,
+    };
+    Ok(asked.to_std().filter(|asked| !asked.is_zero()).map_or(most, |asked| asked.min(most)))
+}
+
 async fn handle(
     server: &Server,
     caller: &Caller,
+    info: &RequestInfo,
     request: Request<Incoming>,
     accept: Option<&str>,
-) -> (RequestInfo, Result<Response<Body>, Status>) {
+) -> Result<Response<Body>, Status> {
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or("").to_owned());
-    let info = match request_info::parse(request.method(), &path, &query) {
-        Ok(info) => info,
-        Err(request_info::PathError::Encoding) => {
-            return (RequestInfo::default(), Err(Status::bad_request("the path is not valid percent-encoding")));
-        }
-    };
-    let result = if info.resource_request {
-        on_resource(server, caller, &info, request, &query).await
-    } else {
-        match server.authorize(&Attributes::path(&caller.user, info.verb, &path)) {
-            Ok(()) => plain::answer(server, &path, &query, &request, accept),
-            Err(status) => Err(status),
-        }
-    };
-    (info, result)
+    if info.resource_request {
+        return on_resource(server, caller, info, request, &query).await;
+    }
+    server.authorize(&Attributes::path(&caller.user, info.verb, &path))?;
+    plain::answer(server, &path, &query, &request, accept)
 }
 
 async fn on_resource(
@@ -92,18 +108,15 @@ async fn on_resource(
     query: &str,
 ) -> Result<Response<Body>, Status> {
     authorize(server, caller, info, query)?;
-    let row = resource(&info.group, &info.version, &info.resource).ok_or_else(|| unknown(info))?;
-    if row.namespaced && info.namespace.is_empty() && !matches!(info.verb, "list" | "watch") {
-        return Err(Status::not_found_path());
-    }
+    let Some(row) = resource(&info.group, &info.version, &info.resource) else {
+        return plain::not_served(&info.group);
+    };
+    routes::check(request.method(), request.headers(), row, info)?;
     let query = Query::new(query);
     let namespace = if row.namespaced { info.namespace.as_str() } else { "" };
     let collection = matches!(info.verb, "list" | "watch" | "deletecollection");
     let name = if collection { "" } else { info.name.as_str() };
     let target = Target::new(row, &info.subresource, namespace, name);
-    if !info.subresource.is_empty() && row.subresource(&info.subresource).is_none() {
-        return Err(Status::not_found_path());
-    }
     if crate::streaming::is_streaming(&info.subresource) {
         return crate::streaming::serve(server, caller, &target, info, &query, request).await;
     }
@@ -133,10 +146,6 @@ fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) 
     })
 }
 
-fn unknown(_info: &RequestInfo) -> Status {
-    Status::not_found_path()
-}
-
 /// Reads body and options of a request into a call.
 async fn read_call(
     server: &Server,
@@ -158,9 +167,6 @@ async fn read_call(
             let bytes = body::read(incoming, limit).await?;
             let (ty, gvk) = body_type(target)?;
             let mut obj = body::object(media, &bytes, ty, gvk, options.field_validation, caller)?;
-            if create && !target.name.is_empty() && target.subresource.is_empty() {
-                return Err(Status::method_not_supported(&target.resource().group_resource(), "create"));
-            }
             if create
                 && !target.subresource.is_empty()
                 && obj.name().is_empty()
@@ -171,7 +177,7 @@ async fn read_call(
             if create { Call::Create(obj, options) } else { Call::Update(obj, options) }
         }
         "patch" => {
-            let patch_type = patch_type(&parts.headers)?;
+            let patch_type = patch_type(&parts.headers);
             let options = options::write(query, "PatchOptions", patch_type == PatchType::Apply)?;
             Call::Patch(patch_type, body::read(incoming, limit).await?, options)
         }
@@ -212,19 +218,14 @@ fn body_type(target: &Target<'_>) -> Result<(oarlock_schema::TypeRef, oarlock_sc
     }
 }
 
-fn patch_type(headers: &HeaderMap) -> Result<PatchType, Status> {
+/// The type of a patch that has a route.
+fn patch_type(headers: &HeaderMap) -> PatchType {
     let text = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     match text.split(';').next().unwrap_or("").trim() {
-        "application/json-patch+json" => Ok(PatchType::Json),
-        "application/merge-patch+json" => Ok(PatchType::Merge),
-        "application/strategic-merge-patch+json" => Ok(PatchType::Strategic),
-        "application/apply-patch+yaml" => Ok(PatchType::Apply),
-        _ => Err(Status::unsupported_media_type(&[
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/strategic-merge-patch+json",
-            "application/apply-patch+yaml",
-        ])),
+        "application/json-patch+json" => PatchType::Json,
+        "application/merge-patch+json" => PatchType::Merge,
+        "application/apply-patch+yaml" => PatchType::Apply,
+        _ => PatchType::Strategic,
     }
 }
 
@@ -235,10 +236,4 @@ pub fn text(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
-}
-
-/// Methods a plain path answers.
-#[must_use]
-pub fn reads(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
 }

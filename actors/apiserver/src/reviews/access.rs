@@ -1,13 +1,17 @@
 //! Access reviews: what the authorizer would say.
 
+use oarlock_apis::rules::show;
 use oarlock_auth::{Attributes, Decision, UserInfo};
 use oarlock_client::Reply;
-use oarlock_meta::Status;
+use oarlock_codec::json;
+use oarlock_meta::field::Raw;
+use oarlock_meta::{ErrorList, FieldError, GroupKind, Path, Status};
+use oarlock_schema::views::View as _;
 use oarlock_schema::views::authorization_v1::{
     LocalSubjectAccessReview, NonResourceAttributes, ResourceAttributes, SelfSubjectAccessReview,
     SelfSubjectRulesReview, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatusMut,
 };
-use oarlock_schema::{Obj, Struct, Value, type_named};
+use oarlock_schema::{Obj, Struct, Value, canonical, type_named};
 
 use crate::caller::Caller;
 use crate::server::Server;
@@ -15,7 +19,7 @@ use crate::server::Server;
 /// SubjectAccessReview, or the local one of a namespace.
 ///
 /// # Errors
-/// 400 for a body that asks about nothing, about both, or about another namespace.
+/// 422 for a body that asks about nobody, about nothing, about two things, or about another namespace, and for one with metadata.
 pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) -> Result<Reply, Status> {
     let decision = {
         let spec: SubjectAccessReviewSpec<'_> = match namespace {
@@ -23,20 +27,29 @@ pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) ->
             Some(_) => obj.view::<LocalSubjectAccessReview<'_>>().map(LocalSubjectAccessReview::spec),
         }
         .ok_or_else(|| Status::bad_request("the body is no access review"))?;
-        if let (Some(namespace), Some(asked)) = (namespace, spec.resource_attributes())
-            && asked.namespace() != namespace
-        {
-            return Err(Status::bad_request(format!(
-                "namespace mismatch: the request is for {namespace}, the review for {}",
-                asked.namespace()
-            )));
-        }
+        let (resource, path) = (spec.resource_attributes(), spec.non_resource_attributes());
+        let mut errors = ErrorList::default();
+        check_question(resource, path, &mut errors);
+        let spec_path = Path::new("spec");
         if spec.user().is_empty() && spec.groups().is_empty() {
-            return Err(Status::bad_request("at least one of user or group must be specified"));
+            let why = "at least one of user or group must be specified";
+            errors.push(FieldError::invalid(&spec_path.child("user"), spec.user(), why));
         }
+        check_metadata(&obj, namespace.is_some(), &mut errors);
+        if let Some(namespace) = namespace {
+            if let Some(asked) = resource.map(|r| r.namespace()).filter(|asked| *asked != namespace) {
+                let at = spec_path.child("resourceAttributes.namespace");
+                errors.push(FieldError::invalid(&at, asked, "must match metadata.namespace"));
+            }
+            if let Some(path) = path {
+                let (at, why) = (spec_path.child("nonResourceAttributes"), "disallowed on this kind of request");
+                errors.push(FieldError::invalid(&at, shown(path), why));
+            }
+        }
+        refuse(&errors)?;
         let mut user = UserInfo::new(spec.user(), spec.groups().iter());
         spec.uid().clone_into(&mut user.uid);
-        ask(server, &user, spec.resource_attributes(), spec.non_resource_attributes())?
+        ask(server, &user, resource, path)?
     };
     Ok(answered(&mut obj, &decision))
 }
@@ -44,15 +57,70 @@ pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) ->
 /// SelfSubjectAccessReview.
 ///
 /// # Errors
-/// 400 for a body that asks about nothing or about both.
+/// 422 for a body that asks about nothing or about two things, and for one with metadata.
 pub(super) fn own(server: &Server, caller: &Caller, mut obj: Obj) -> Result<Reply, Status> {
     let decision = {
         let Some(view) = obj.view::<SelfSubjectAccessReview<'_>>() else {
             return Err(Status::bad_request("the body is no access review"));
         };
-        ask(server, &caller.user, view.spec().resource_attributes(), view.spec().non_resource_attributes())?
+        let (resource, path) = (view.spec().resource_attributes(), view.spec().non_resource_attributes());
+        let mut errors = ErrorList::default();
+        check_question(resource, path, &mut errors);
+        check_metadata(&obj, false, &mut errors);
+        refuse(&errors)?;
+        ask(server, &caller.user, resource, path)?
     };
     Ok(answered(&mut obj, &decision))
+}
+
+/// A review asks about one thing.
+fn check_question(
+    resource: Option<ResourceAttributes<'_>>,
+    path: Option<NonResourceAttributes<'_>>,
+    errors: &mut ErrorList,
+) {
+    let spec = Path::new("spec");
+    match (resource, path) {
+        (Some(_), Some(path)) => errors.push(FieldError::invalid(
+            &spec.child("nonResourceAttributes"),
+            shown(path),
+            "cannot be specified in combination with resourceAttributes",
+        )),
+        (None, None) => errors.push(FieldError::invalid(
+            &spec.child("resourceAttributes"),
+            Raw("null"),
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )),
+        _ => {}
+    }
+}
+
+fn shown(path: NonResourceAttributes<'_>) -> Raw<String> {
+    Raw(path.node().map(show::internal).unwrap_or_default())
+}
+
+/// A review has no metadata but the bookkeeping that the server itself adds.
+fn check_metadata(obj: &Obj, local: bool, errors: &mut ErrorList) {
+    let Some(meta) = obj.get("metadata").and_then(Value::as_struct) else { return };
+    let clean = meta.iter().all(|(def, value)| match def.name {
+        "managedFields" => true,
+        "namespace" if local => true,
+        _ => canonical::same(Some(value), None),
+    });
+    if !clean {
+        let mut text = Vec::new();
+        json::encode_value(&Value::Struct(meta.clone()), &mut text);
+        let why = if local { "must be empty except for namespace" } else { "must be empty" };
+        errors.push(FieldError::invalid(&Path::new("metadata"), Raw(String::from_utf8_lossy(&text)), why));
+    }
+}
+
+/// Upstream names no kind here.
+fn refuse(errors: &ErrorList) -> Result<(), Status> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", errors.as_slice()))
 }
 
 fn ask(
@@ -62,7 +130,7 @@ fn ask(
     path: Option<NonResourceAttributes<'_>>,
 ) -> Result<Decision, Status> {
     match (resource, path) {
-        (Some(r), None) => Ok(server.authorizers().authorize(&Attributes {
+        (Some(r), _) => Ok(server.authorizers().authorize(&Attributes {
             version: r.version(),
             subresource: r.subresource(),
             namespace: r.namespace(),
@@ -70,7 +138,7 @@ fn ask(
             ..Attributes::resource(user, r.verb(), r.group(), r.resource())
         })),
         (None, Some(p)) => Ok(server.authorizers().authorize(&Attributes::path(user, p.verb(), p.path()))),
-        _ => Err(Status::bad_request("exactly one of nonResourceAttributes or resourceAttributes must be specified")),
+        (None, None) => Err(Status::internal_error("a review about nothing")),
     }
 }
 
@@ -82,16 +150,16 @@ fn answered(obj: &mut Obj, decision: &Decision) -> Reply {
             status.set_denied(true);
         }
     }
-    super::stamped(obj.clone())
+    super::answered(obj.clone())
 }
 
 /// SelfSubjectRulesReview.
 ///
 /// # Errors
 /// 400 without a namespace.
-pub(super) fn rules(server: &Server, caller: &Caller, mut obj: Obj) -> Result<Reply, Status> {
+pub(super) fn rules(server: &Server, caller: &Caller, asked: &Obj) -> Result<Reply, Status> {
     let namespace = {
-        let Some(view) = obj.view::<SelfSubjectRulesReview<'_>>() else {
+        let Some(view) = asked.view::<SelfSubjectRulesReview<'_>>() else {
             return Err(Status::bad_request("the body is no rules review"));
         };
         view.spec().namespace().to_owned()
@@ -128,9 +196,11 @@ pub(super) fn rules(server: &Server, caller: &Caller, mut obj: Obj) -> Result<Re
             node
         })
         .collect();
+    // Nothing of the question comes back.
+    let mut obj = Obj::new(asked.ty());
     obj.set_at(&["status", "resourceRules"], resource_rules);
     obj.set_at(&["status", "nonResourceRules"], path_rules);
     obj.set_at(&["status", "incomplete"], resolved.incomplete);
     obj.set_at(&["status", "evaluationError"], resolved.evaluation_error);
-    Ok(super::stamped(obj))
+    Ok(super::answered(obj))
 }

@@ -33,20 +33,21 @@ pub(super) fn review(server: &Server, mut obj: Obj) -> Result<Reply, Status> {
             status.set_audiences(verified.audiences.iter().map(String::as_str).collect::<Value>());
         }
         Err(error) => {
-            status.set_error(format!("[invalid bearer token, {error}]"));
+            status.set_error(error.to_string());
         }
     }
-    Ok(super::stamped(obj))
+    Ok(super::answered(obj))
 }
 
-/// Says who the caller is.
-pub(super) fn who_am_i(caller: &Caller, mut obj: Obj) -> Reply {
+/// Says who the caller is; nothing of the question comes back.
+pub(super) fn who_am_i(caller: &Caller, asked: &Obj) -> Reply {
+    let mut obj = Obj::new(asked.ty());
     if let Some(mut meta) = obj.meta_mut() {
         meta.set_creation_timestamp(crate::stages::now_text());
     }
     let mut changed = SelfSubjectReviewMut::new(&mut obj);
     fill(&mut changed.status_mut().user_info_mut(), &caller.user);
-    super::stamped(obj)
+    super::answered(obj)
 }
 
 fn fill(out: &mut UserInfoMut<'_>, user: &UserInfo) {

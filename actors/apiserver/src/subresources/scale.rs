@@ -55,7 +55,7 @@ async fn write(
     let mut change = |old: &Obj, revision: Revision| -> Result<Change, Status> {
         let scale = wanted(&scale_of(old)?, revision)?;
         let named = scale.meta().resource_version();
-        let expect = if named.is_empty() { None } else { Some(update::parse_revision(target, named)?) };
+        let expect = if named.is_empty() { None } else { Some(update::parse_revision(named)?) };
         let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
         if replicas < 0 {
             let mut errors = oarlock_meta::ErrorList::default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
-use oarlock_meta::{Status, names};
+use oarlock_meta::{Revision, Status, names};
 use oarlock_registry::prepare::{self, Stamp};
 use oarlock_runtime::rng;
 use oarlock_schema::Obj;
@@ -33,10 +33,7 @@ pub async fn create(
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
     fit_namespace(target, &mut obj)?;
-    // Upstream finds out in its storage, where a dry run never comes.
-    if !options.dry_run && !obj.meta().resource_version().is_empty() {
-        return Err(Status::internal_error("resourceVersion should not be set on objects to be created"));
-    }
+    forget_system_fields(&mut obj);
     oarlock_apis::default(&mut obj);
     ownership::on_create(caller, target, options, &mut obj);
     create_owned(server, caller, target, obj, options).await
@@ -66,59 +63,75 @@ async fn create_owned(
     obj: Obj,
     options: &WriteOptions,
 ) -> Result<Arc<Entry>, Status> {
-    let generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
-    let tries = if generate { NAME_RETRIES } else { stages::COMPANION_RETRIES };
-    let mut last_name = String::new();
-    let mut taken_last = false;
+    let may_generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
+    let tries = if may_generate { NAME_RETRIES } else { stages::COMPANION_RETRIES };
+    let mut taken_name = None;
     for _ in 0..tries {
         let mut attempt = obj.clone();
-        if generate {
-            last_name = names::generate_name(obj.meta().generate_name(), &mut rng::u64);
-            if let Some(mut meta) = attempt.meta_mut() {
-                meta.set_name(last_name.as_str());
-            }
-        }
-        match try_create(server, caller, target, attempt, options.dry_run).await? {
+        let (generated, commit) = try_create(server, caller, target, &mut attempt, options.dry_run).await?;
+        match commit {
             Commit::Done(entry) => return Ok(entry),
-            Commit::Conflict { own: true, .. } if !generate => return Err(taken(server, target, obj.name())),
+            Commit::Conflict { own: true, .. } if !generated => return Err(taken(server, target, attempt.name())),
             // A generated name was taken, or a companion (quota) changed: decide again.
-            Commit::Conflict { own } => taken_last = own,
+            Commit::Conflict { own } => taken_name = own.then(|| attempt.name().to_owned()),
         }
     }
     let resource = target.resource().group_resource();
-    Err(if generate && taken_last {
-        Status::generate_name_conflict(&resource, &last_name, 1)
-    } else {
-        Status::server_timeout(&resource, "create", 1)
+    Err(match taken_name {
+        Some(name) => Status::generate_name_conflict(&resource, &name, 1),
+        None => Status::server_timeout(&resource, "create", 1),
     })
 }
 
+/// One attempt; the flag says that it made up the object's name.
 async fn try_create(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    mut obj: Obj,
+    obj: &mut Obj,
     dry_run: bool,
-) -> Result<Commit, Status> {
-    let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut obj), None, dry_run);
+) -> Result<(bool, Commit), Status> {
+    let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut *obj), None, dry_run);
     server.admission().admit(&mut attributes).await?;
+    let generated = generate_name(obj);
+    let stated = obj.meta().resource_version().parse().unwrap_or(Revision::ZERO);
     let stamp = Stamp { uid: rng::uuid().to_string(), now: stages::now_text() };
-    prepare::before_create(target.kind, &mut obj, &stamp);
-    oarlock_apis::drop_disabled(&mut obj, None);
-    stages::warn(caller, &obj);
-    stages::check(target, obj.name(), &oarlock_apis::validate_create(target.resource(), &obj))?;
-    crate::escalation::check(server, caller, target, &obj, None)?;
-    let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut obj), None, dry_run);
+    prepare::before_create(target.kind, obj, &stamp);
+    oarlock_apis::drop_disabled(obj, None);
+    stages::warn(caller, obj);
+    stages::check(target, obj.name(), &oarlock_apis::validate_create(target.resource(), obj))?;
+    crate::escalation::check(server, caller, target, obj, None)?;
+    let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut *obj), None, dry_run);
     let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut())?;
     server.admission().validate(&mut attributes).await?;
     let mut together = attributes.together;
     together.extend(companions);
     let key = target.key(obj.name())?;
     if dry_run && server.view().get(&key).is_some() {
-        return Ok(Commit::Conflict { own: true });
+        return Ok((generated, Commit::Conflict { own: true }));
     }
-    let encoded = stages::encode(&key, &mut obj);
-    stages::commit(server, caller, Append::create(key, encoded.value), encoded.parts, together, dry_run).await
+    let encoded = stages::encode(&key, obj);
+    let append = match (dry_run, stated.is_zero()) {
+        (_, true) => Append::create(key, encoded.value),
+        // Upstream finds a stated revision in its store, where a dry run never comes: that one shows it.
+        (true, false) => Append::update(key, stated, encoded.value),
+        (false, false) => {
+            return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
+        }
+    };
+    Ok((generated, stages::commit(server, caller, append, encoded.parts, together, dry_run).await?))
+}
+
+/// Makes up the name of an object that has none but a `generateName`. This comes after mutating admission, which sees the object without one.
+fn generate_name(obj: &mut Obj) -> bool {
+    if !obj.meta().name().is_empty() || obj.meta().generate_name().is_empty() {
+        return false;
+    }
+    let name = names::generate_name(obj.meta().generate_name(), &mut rng::u64);
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.set_name(name.as_str());
+    }
+    true
 }
 
 /// The object's namespace is the URL's, or absent and then becomes it.
@@ -144,6 +157,14 @@ pub fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
     Ok(())
 }
 
+/// What only the server says of an object is dropped before anybody comes to own it (upstream: `rest.WipeObjectMetaSystemFields`).
+pub(crate) fn forget_system_fields(obj: &mut Obj) {
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.clear_uid().clear_creation_timestamp().clear_deletion_timestamp().clear_deletion_grace_period_seconds();
+        meta.clear_self_link();
+    }
+}
+
 fn taken(server: &Server, target: &Target<'_>, name: &str) -> Status {
     let resource = target.resource().group_resource();
     let mut status = Status::already_exists(&resource, name);
@@ -152,4 +173,20 @@ fn taken(server: &Server, target: &Target<'_>, name: &str) -> Status {
         status.message = format!("object is being deleted: {}", status.message);
     }
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::generate_name;
+    use oarlock_schema::{Obj, resource};
+
+    #[test]
+    fn only_an_object_without_a_name_gets_one() {
+        for (name, base, generated) in [("", "web-", true), ("web", "web-", false), ("", "", false)] {
+            let mut obj = Obj::new(resource("", "v1", "pods").unwrap().ty);
+            obj.meta_mut().unwrap().set_name(name).set_generate_name(base);
+            assert_eq!(generate_name(&mut obj), generated, "{name} {base}");
+            assert_eq!(obj.name().len(), if generated { base.len() + 5 } else { name.len() });
+        }
+    }
 }

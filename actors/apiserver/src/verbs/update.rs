@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
-use oarlock_meta::{ErrorList, FieldError, Path, Revision, Status};
+use oarlock_meta::{FieldError, GroupKind, Path, Revision, Status, revision};
 use oarlock_registry::{delete, prepare};
 use oarlock_schema::Obj;
-use oarlock_storage::Append;
+use oarlock_storage::{Append, Key};
 use oarlock_store::Entry;
 
 use super::create;
@@ -81,16 +81,19 @@ pub async fn update(
     create::fit_namespace(target, &mut obj)?;
     check_name(target, &obj)?;
     oarlock_apis::default(&mut obj);
-    let expect = expected(target, &obj)?;
     let key = target.key(target.name)?;
     if server.view().get(&key).is_none() && target.resource().create_on_update && target.subresource.is_empty() {
+        check_uid(target, &key, obj.meta().uid(), "")?;
         server.authorize_resource(caller, "create", target)?;
         if let Some(mut meta) = obj.meta_mut() {
             meta.clear_resource_version();
         }
         return Ok((create::create(server, caller, target, obj, options).await?, true));
     }
-    let mut change = |_: &Obj, _: Revision| Ok(Change::asked(obj.clone(), expect));
+    let mut change = |old: &Obj, _: Revision| -> Result<Change, Status> {
+        check_uid(target, &key, obj.meta().uid(), old.meta().uid())?;
+        Ok(Change::asked(obj.clone(), expected(target, &obj)?))
+    };
     Ok((modify(server, caller, target, options, &mut change).await?.entry(), false))
 }
 
@@ -114,7 +117,6 @@ pub async fn modify(
         if expect.is_some_and(|revision| revision != entry.revision) {
             return Err(Status::conflict_modified(&resource.group_resource(), target.name));
         }
-        check_uid(target, &obj, &old)?;
         if !managed {
             ownership::on_update(caller, target, options, &mut obj, &old);
         }
@@ -177,47 +179,43 @@ fn entry_parts(key: &oarlock_storage::Key, obj: &Obj) -> oarlock_store::EntryPar
     oarlock_registry::index::parts(key, obj, None)
 }
 
-fn check_uid(target: &Target<'_>, new: &Obj, old: &Obj) -> Result<(), Status> {
-    let (asked, have) = (new.meta().uid(), old.meta().uid());
+/// A uid in a body is a precondition. Upstream's store checks it, and its words come through.
+fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
     if asked.is_empty() || asked == have {
         return Ok(());
     }
-    Err(Status::conflict(
-        &target.resource().group_resource(),
-        target.name,
-        format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {have}"),
-    ))
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {asked}, UID in object meta: {have}"
+    );
+    Err(Status::conflict(&target.resource().group_resource(), target.name, why))
 }
 
 /// The revision that a body names; kinds that forbid unconditional updates insist on one.
-fn expected(target: &Target<'_>, obj: &Obj) -> Result<Option<Revision>, Status> {
+///
+/// # Errors
+/// 500, as upstream has it, when it is no number; 422 when there must be one.
+pub(crate) fn expected(target: &Target<'_>, obj: &Obj) -> Result<Option<Revision>, Status> {
     let text = obj.meta().resource_version();
     if text.is_empty() || text == "0" {
-        if target.resource().unconditional_update {
+        let resource = target.resource();
+        if resource.unconditional_update {
             return Ok(None);
         }
-        let mut errors = ErrorList::default();
-        errors.push(FieldError::invalid(
-            &Path::new("metadata").child("resourceVersion"),
-            oarlock_meta::field::Raw("0x0"),
-            "must be specified for an update",
-        ));
-        return Err(Status::invalid(&target.group_kind(), target.name, errors.as_slice()));
+        let path = Path::new("metadata");
+        let error = FieldError::invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
+        // Upstream puts the resource where the kind belongs.
+        return Err(Status::invalid(&GroupKind::new(resource.group, resource.plural), target.name, &[error]));
     }
-    parse_revision(target, text).map(Some)
+    parse_revision(text).map(Some)
 }
 
 /// Parses a resourceVersion of a body.
 ///
 /// # Errors
-/// 422 when it is no number.
-pub fn parse_revision(target: &Target<'_>, text: &str) -> Result<Revision, Status> {
-    text.parse::<u64>().map(Revision).map_err(|_| {
-        let mut errors = ErrorList::default();
-        let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
-        errors.push(FieldError::invalid(&Path::new("metadata").child("resourceVersion"), text, why));
-        Status::invalid(&target.group_kind(), target.name, errors.as_slice())
-    })
+/// 500, as upstream has it, when it is no number.
+pub fn parse_revision(text: &str) -> Result<Revision, Status> {
+    text.parse().map_err(|_| Status::unexpected(revision::invalid_syntax(text)))
 }
 
 /// The object's name is the URL's.

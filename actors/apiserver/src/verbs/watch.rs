@@ -77,6 +77,7 @@ pub async fn watch(
         Some(wants) => wants,
         None => from_now,
     };
+    let mut last_bookmark = Revision::ZERO;
     let (after, initial) = if wants_initial || from_now {
         let fresh = if streams_initial && options.resource_version.is_none() {
             None
@@ -91,7 +92,8 @@ pub async fn watch(
             initial
                 .extend(snapshot.range(namespace, "").filter(|e| selection.matches(e)).cloned().map(Delivery::Initial));
             if streams_initial && options.allow_bookmarks {
-                initial.push_back(Delivery::Bookmark { revision: snapshot.revision(), initial_end: true });
+                last_bookmark = snapshot.revision();
+                initial.push_back(Delivery::Bookmark { revision: last_bookmark, initial_end: true });
             }
         }
         (snapshot.revision(), initial)
@@ -116,7 +118,7 @@ pub async fn watch(
         bookmarks: options.allow_bookmarks,
         next_bookmark: clock::after(BOOKMARK_EVERY),
         ends: clock::after(lifetime),
-        last_bookmark: Revision::ZERO,
+        last_bookmark,
         over: false,
     })
 }

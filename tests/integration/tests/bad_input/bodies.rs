@@ -122,10 +122,10 @@ fn content_types_that_nobody_speaks_are_refused() {
         &http.send("PATCH", "/api/v1/namespaces/default", &[("Content-Type", "application/json")], b"{}"),
         415,
         "UnsupportedMediaType",
-        "application/apply-patch+yaml",
+        "415: Unsupported Media Type",
     );
     let answer = http.send("GET", MAPS, &[("Accept", "text/html")], b"");
-    assert_eq!(answer.code, 406, "{answer}");
+    refused(&answer, 406, "NotAcceptable", "Available representations: application/json, application/yaml");
     assert_eq!(http.send("POST", MAPS, &[], body).code, 201, "no type counts as JSON");
     healthy(&http);
 }

@@ -47,17 +47,25 @@ fn path_tricks_reach_nothing() {
 fn unknown_groups_resources_and_methods_are_named() {
     let cluster = Cluster::api_only();
     let http = cluster.http(Who::Admin);
-    assert_eq!(http.get("/apis/nothing.example.org/v1/things").code, 404);
-    let group = http.get("/apis/nothing.example.org");
-    assert_eq!((group.code, group.text().trim_end()), (404, "404 page not found"));
+    for path in ["/apis/nothing.example.org", "/apis/nothing.example.org/v1", "/apis/nothing.example.org/v1/things"] {
+        let answer = http.get(path);
+        assert_eq!((answer.code, answer.text().trim_end()), (404, "404 page not found"), "{path}");
+    }
     let not_found = "the server could not find the requested resource";
     refused(&http.get("/api/v1/unicorns"), 404, "NotFound", not_found);
     refused(&http.get("/apis/apps/v1/namespaces/default/unicorns/x"), 404, "NotFound", not_found);
     refused(&http.get("/api/v1/namespaces/default/pods/none"), 404, "NotFound", "pods \"none\" not found");
     let reviews = http.json("DELETE", "/apis/authorization.k8s.io/v1/subjectaccessreviews", &json!({}));
-    refused(&reviews, 405, "MethodNotAllowed", "");
-    let brew = http.send("BREW", "/api/v1/namespaces/default/configmaps", &[], b"");
-    assert!(brew.code >= 400 && brew.code < 500, "{brew}");
+    let not_allowed = "the server does not allow this method on the requested resource";
+    refused(&reviews, 405, "MethodNotAllowed", not_allowed);
+    for (method, path) in [
+        ("BREW", "/api/v1/namespaces/default/configmaps"),
+        ("POST", "/api/v1/namespaces/default/configmaps/x"),
+        ("PUT", "/api/v1/configmaps"),
+        ("POST", "/version"),
+    ] {
+        refused(&http.send(method, path, &[], b"{}"), 405, "MethodNotAllowed", not_allowed);
+    }
     healthy(&http);
 }
 
@@ -68,6 +76,10 @@ fn impossible_queries_are_refused() {
     let maps = "/api/v1/namespaces/default/configmaps";
     for (query, code, reason, message) in [
         ("limit=many", 400, "BadRequest", ""),
+        ("timeout=soon", 400, "BadRequest", "invalid timeout specified in the request URL - time: invalid duration"),
+        ("resourceVersion=abc", 400, "BadRequest", "invalid resource version: resourceVersion: Invalid value"),
+        ("watch=1&resourceVersion=abc", 500, "", "parsing \"abc\": invalid syntax"),
+        ("watch=1&continue=abc", 422, "Invalid", "resourceVersionMatch is forbidden when continue is provided"),
         ("labelSelector=a%20in%20(", 400, "BadRequest", "unable to parse requirement"),
         ("fieldSelector=data.x%3D1", 400, "BadRequest", "is not a known field selector"),
         ("continue=nonsense", 400, "BadRequest", "continue key is not valid"),

@@ -1,0 +1,207 @@
+//! Whether a request has a route. Upstream's router asks in turn for the path, the method, the type of a patch and what the client accepts,
+//! and refuses in words of its own, before any handler sees the request.
+
+use http::{HeaderMap, Method, header};
+use oarlock_meta::Status;
+use oarlock_schema::Resource;
+
+use super::request_info::RequestInfo;
+use crate::streaming::is_streaming;
+
+/// The types of patches.
+const PATCHES: [&str; 4] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+/// What an answer with an object can be.
+const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// What a list or a watch can be.
+const STREAMS: [&str; 5] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+/// What a log can be.
+const LOGS: [&str; 4] = ["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+type Routes = &'static [(&'static str, Method)];
+
+/// Which method serves which verb, by the form of the path.
+const COLLECTION: Routes =
+    &[("list", Method::GET), ("watch", Method::GET), ("create", Method::POST), ("deletecollection", Method::DELETE)];
+const ALL_NAMESPACES: Routes = &[("list", Method::GET), ("watch", Method::GET)];
+const WATCH: Routes = &[("watch", Method::GET)];
+const OBJECT: Routes =
+    &[("get", Method::GET), ("update", Method::PUT), ("patch", Method::PATCH), ("delete", Method::DELETE)];
+const SUBRESOURCE: Routes = &[
+    ("get", Method::GET),
+    ("create", Method::POST),
+    ("update", Method::PUT),
+    ("patch", Method::PATCH),
+    ("delete", Method::DELETE),
+];
+
+/// Checks a request for a known resource. Subresources that connect to a node take every method and answer in any form.
+///
+/// # Errors
+/// 404, 405, 406 and 415.
+pub(super) fn check(
+    method: &Method,
+    headers: &HeaderMap,
+    row: &'static Resource,
+    info: &RequestInfo,
+) -> Result<(), Status> {
+    let Some((routes, verbs)) = routes(row, info)? else { return Ok(()) };
+    let mut there = routes.iter().filter(|(verb, _)| verbs.contains(verb)).peekable();
+    if there.peek().is_none() {
+        return Err(Status::not_found_path());
+    }
+    if !there.any(|(_, served)| served == method) {
+        return Err(method_not_allowed());
+    }
+    let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
+    if method == Method::PATCH && !names_one_of(text(header::CONTENT_TYPE), &PATCHES) {
+        return Err(Status::not_routed(415, "415: Unsupported Media Type"));
+    }
+    let answers: &[&str] = match (info.subresource.as_str(), info.verb) {
+        ("log", _) => &LOGS,
+        (_, "list" | "watch") => &STREAMS,
+        _ => &OBJECTS,
+    };
+    let accept = text(header::ACCEPT);
+    if accept.is_empty() || names_one_of(accept, answers) {
+        return Ok(());
+    }
+    let (code, words) = match *method {
+        Method::POST | Method::PUT | Method::PATCH if matches!(text(header::CONTENT_LENGTH), "" | "0") => {
+            (415, "Unsupported Media Type")
+        }
+        _ => (406, "Not Acceptable"),
+    };
+    Err(Status::not_routed(code, &format!("{code}: {words}\n\nAvailable representations: {}", answers.join(", "))))
+}
+
+/// 405 in the router's words.
+pub(super) fn method_not_allowed() -> Status {
+    Status::not_routed(405, "")
+}
+
+/// The routes of a path and the verbs there are; `None` for one with routes of its own kind.
+fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, &'static [&'static str])>, Status> {
+    let missing = Err(Status::not_found_path());
+    let everywhere = row.namespaced && info.namespace.is_empty();
+    // The namespace in the path of a namespace is its name.
+    let may_name_one = row.namespaced || (row.group.is_empty() && row.plural == "namespaces");
+    if !may_name_one && !info.namespace.is_empty() {
+        return missing;
+    }
+    if info.watch_path {
+        return if info.subresource.is_empty() { Ok(Some((WATCH, row.verbs))) } else { missing };
+    }
+    if info.name.is_empty() || matches!(info.verb, "list" | "watch" | "deletecollection") {
+        return Ok(Some((if everywhere { ALL_NAMESPACES } else { COLLECTION }, row.verbs)));
+    }
+    if everywhere {
+        return missing;
+    }
+    if info.subresource.is_empty() {
+        return Ok(Some((OBJECT, row.verbs)));
+    }
+    match row.subresource(&info.subresource) {
+        Some(_) if info.subresource != "log" && is_streaming(&info.subresource) => Ok(None),
+        Some(subresource) if info.rest.is_empty() => Ok(Some((SUBRESOURCE, subresource.verbs))),
+        _ => missing,
+    }
+}
+
+/// Whether a header names one of these types, or any type; parameters and qualities are not looked at here.
+fn names_one_of(header: &str, types: &[&str]) -> bool {
+    header.split(',').any(|clause| {
+        let name = clause.split(';').next().unwrap_or("").trim();
+        name == "*/*" || types.contains(&name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::request_info;
+
+    fn answer(method: Method, target: &str, headers: &[(header::HeaderName, &str)]) -> u16 {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let info = request_info::parse(&method, path, query).unwrap();
+        let row = oarlock_schema::resource(&info.group, &info.version, &info.resource).unwrap();
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect();
+        check(&method, &headers, row, &info).map_or_else(|status| status.code, |()| 200)
+    }
+
+    #[test]
+    fn paths_without_a_resource_behind_them_are_not_found() {
+        for (method, target) in [
+            (Method::GET, "/api/v1/namespaces/x/nodes"),
+            (Method::GET, "/api/v1/pods/x"),
+            (Method::PUT, "/api/v1/namespaces/x/bindings/y"),
+            (Method::GET, "/api/v1/namespaces/x/pods/y/nothing"),
+            (Method::GET, "/api/v1/namespaces/x/pods/y/status/more"),
+        ] {
+            assert_eq!(answer(method, target, &[]), 404, "{target}");
+        }
+    }
+
+    #[test]
+    fn methods_that_a_path_does_not_have_are_not_allowed() {
+        for (method, target) in [
+            (Method::POST, "/api/v1/namespaces/x/pods/y"),
+            (Method::POST, "/api/v1/pods"),
+            (Method::DELETE, "/api/v1/pods"),
+            (Method::PUT, "/api/v1/namespaces/x/pods"),
+            (Method::HEAD, "/api/v1/namespaces/x/pods"),
+            (Method::OPTIONS, "/api/v1/namespaces/x/pods/y"),
+            (Method::GET, "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+            (Method::GET, "/apis/authorization.k8s.io/v1/subjectaccessreviews?watch=1"),
+        ] {
+            assert_eq!(answer(method, target, &[]), 405, "{target}");
+        }
+    }
+
+    #[test]
+    fn the_router_knows_types_but_no_wildcards_within_them() {
+        let pods = "/api/v1/namespaces/x/pods";
+        for (accept, code) in [("*/*", 200), ("application/json;as=Table", 200), ("application/*", 406), ("a/b", 406)] {
+            assert_eq!(answer(Method::GET, pods, &[(header::ACCEPT, accept)]), code, "{accept}");
+        }
+        let pod = "/api/v1/namespaces/x/pods/y";
+        assert_eq!(answer(Method::GET, &format!("{pod}/log"), &[(header::ACCEPT, "text/plain")]), 200);
+        for (content, code) in [("application/json", 415), ("application/merge-patch+json; charset=utf-8", 200)] {
+            assert_eq!(answer(Method::PATCH, pod, &[(header::CONTENT_TYPE, content)]), code, "{content}");
+        }
+    }
+
+    #[test]
+    fn what_is_served_is_routed() {
+        for row in oarlock_schema::RESOURCES {
+            let scope = if row.namespaced { "/namespaces/x" } else { "" };
+            let group = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
+            let collection = format!("{group}/{}{scope}/{}", row.version, row.plural);
+            for verb in row.verbs {
+                let (method, path) = match *verb {
+                    "list" => (Method::GET, collection.clone()),
+                    "watch" => (Method::GET, format!("{collection}?watch=1")),
+                    "create" => (Method::POST, collection.clone()),
+                    "deletecollection" => (Method::DELETE, collection.clone()),
+                    "get" => (Method::GET, format!("{collection}/a")),
+                    "update" => (Method::PUT, format!("{collection}/a")),
+                    "patch" => (Method::PATCH, format!("{collection}/a")),
+                    "delete" => (Method::DELETE, format!("{collection}/a")),
+                    other => panic!("{other}"),
+                };
+                let patch = [(header::CONTENT_TYPE, "application/merge-patch+json")];
+                assert_eq!(answer(method, &path, &patch), 200, "{verb} {path}");
+            }
+        }
+    }
+}
