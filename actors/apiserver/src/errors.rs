@@ -10,9 +10,7 @@ const RETRY_AFTER: u32 = 1;
 #[must_use]
 pub fn read(error: ReadError) -> Status {
     match error {
-        ReadError::Expired { floor } => {
-            Status::expired(format!("The resourceVersion for the provided list is too old. The oldest is {floor}"))
-        }
+        ReadError::Expired { .. } => Status::expired("The resourceVersion for the provided list is too old."),
         ReadError::Future { asked, current } => {
             Status::resource_version_too_large(asked.get(), current.get(), RETRY_AFTER)
         }

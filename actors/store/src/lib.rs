@@ -24,7 +24,7 @@ pub use entry::{Body, Entry, EntryParts, Fields, Indexer};
 pub use error::{Gone, Hole, ReadError, WriteError};
 pub use event::{Event, EventKind};
 pub use store::{Options, StartError, Store};
-pub use view::{Batch, Change, Filter, Interest, Snapshot, View, WatchCursor};
+pub use view::{Batch, Change, DEFAULT_WINDOW_BYTES, Filter, Interest, Snapshot, View, WatchCursor};
 
 /// The rows of this crate's actors.
 pub static KINDS: &[&ActorKind] = &[&committer::COMMITTER, &compactor::COMPACTOR, &expirer::EXPIRER, &feeder::FEEDER];

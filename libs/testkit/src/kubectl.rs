@@ -1,9 +1,12 @@
 //! Real kubectl, with a transcript.
 
+mod following;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+pub use self::following::Following;
 use crate::binary;
 use crate::wait::eventually;
 
@@ -76,12 +79,27 @@ impl Kubectl {
         })
     }
 
+    /// Starts a command that goes on until what it waits for is there, or until it is dropped.
+    ///
+    /// # Panics
+    /// When kubectl cannot be started.
+    #[must_use]
+    pub fn follow(&self, line: &str) -> Following {
+        Following::start(self.command(line), line)
+    }
+
     /// Starts a command whose output is read while it runs; the caller ends it.
     ///
     /// # Panics
     /// When kubectl cannot be started.
     #[must_use]
     pub fn spawn(&self, line: &str) -> Child {
+        let mut command = self.command(line);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("kubectl starts")
+    }
+
+    fn command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(words(line))
@@ -89,8 +107,7 @@ impl Kubectl {
             .env("HOME", &self.home)
             .env("KUBECTL_KUBERC", "false");
         command.env_remove("HTTPS_PROXY").env_remove("https_proxy");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().expect("kubectl starts")
+        command
     }
 }
 

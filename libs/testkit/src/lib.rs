@@ -23,4 +23,4 @@ pub mod wait;
 
 pub use binary::{go, kubectl, oarlock};
 pub use cluster::{Cluster, read};
-pub use kubectl::{Kubectl, Ran};
+pub use kubectl::{Following, Kubectl, Ran};

@@ -3,6 +3,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
+use oarlock_store::DEFAULT_WINDOW_BYTES;
+
 /// Flags of the API server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
@@ -21,7 +24,32 @@ pub struct Args {
     /// Address under which others reach this server, never a loopback address.
     #[arg(long, value_name = "IP")]
     pub advertise_address: Option<IpAddr>,
+    /// How much of the state's history is kept at hand.
+    #[command(flatten)]
+    pub store_options: StoreOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,
+}
+
+/// The least a watch window may be: far below it every other event would be too large to be watched at all.
+const LEAST_WINDOW: u64 = 1 << 20;
+
+/// Flags of the store, for every command that has an API server in it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StoreOptions {
+    /// Bytes of history kept in memory for watches and lists of old revisions, all resources together; at least 1 MiB.
+    /// Who asks for anything older gets 410 Expired and lists anew.
+    #[arg(long, default_value_t = DEFAULT_WINDOW_BYTES, value_name = "BYTES", value_parser = window_bytes())]
+    pub watch_window_bytes: usize,
+}
+
+fn window_bytes() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(LEAST_WINDOW..)
+}
+
+impl From<StoreOptions> for oarlock_store::Options {
+    fn from(flags: StoreOptions) -> Self {
+        Self { window_bytes: flags.watch_window_bytes, ..Self::default() }
+    }
 }

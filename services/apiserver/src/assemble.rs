@@ -34,6 +34,8 @@ pub struct Cluster {
     pub data_dir: PathBuf,
     /// Where the state is kept.
     pub store: Store,
+    /// How much of it is kept at hand.
+    pub store_options: oarlock_store::Options,
     /// Address to listen on.
     pub bind: IpAddr,
     /// Port to listen on; `None` takes 6443 or the next free one.
@@ -124,7 +126,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         config,
         pki,
         log: open(system, &cluster.store)?,
-        store: oarlock_store::Options::default(),
+        store: cluster.store_options,
         listener,
         nodes: cluster.nodes.unwrap_or_else(|| Arc::new(NoNodes)),
         disable_admission: Vec::new(),

@@ -17,6 +17,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let cluster = Cluster {
         data_dir: args.data_dir,
         store: args.store.parse()?,
+        store_options: args.store_options.into(),
         bind: args.bind_address,
         port: Some(args.secure_port),
         advertise_address: args.advertise_address,

@@ -55,6 +55,8 @@ pub(crate) struct Up {
     /// Parts to leave out: scheduler, controller-manager, kubelet, or a controller by name.
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     pub(crate) disable: Vec<String>,
+    #[command(flatten)]
+    pub(crate) store_options: oarlock_service_apiserver::StoreOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     pub(crate) log: String,

@@ -32,6 +32,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         } else {
             assemble::Store::Embedded(args.data_dir.join("store"))
         },
+        store_options: args.store_options.clone().into(),
         bind: args.bind,
         port: args.port,
         advertise_address: args.advertise_address,

@@ -41,6 +41,7 @@ func main() {
 	check(err)
 	crud(ctx, client)
 	informer(ctx, client)
+	expiredInformer(ctx, client, config)
 	oneObjectManyWriters(ctx, client)
 	fmt.Println("ok")
 }

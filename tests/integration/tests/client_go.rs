@@ -1,4 +1,5 @@
-//! client-go as a foreign client, over TLS with the kubeconfig: informers (WatchList first, as since 1.35), protobuf, conflicts.
+//! client-go as a foreign client, over TLS with the kubeconfig: informers (WatchList first, as since 1.35), also over a history that
+//! is gone, protobuf, conflicts.
 
 use std::process::Command;
 
@@ -27,7 +28,7 @@ fn client_go_finds_what_it_expects() {
     }
     let built = build(&["build", "-o", program.to_str().unwrap(), "."]);
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let cluster = Cluster::api_only();
+    let cluster = Cluster::up(crate::watch::TINY_WINDOW);
     let ran = Command::new(program).env("KUBECONFIG", cluster.kubeconfig()).output().unwrap();
     let said = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     eprintln!("{said}");

@@ -3,3 +3,5 @@
 mod api;
 mod crew;
 mod errors;
+mod follow;
+mod sets;

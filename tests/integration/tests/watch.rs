@@ -1,5 +1,6 @@
 //! Lists and watches over HTTP, as a client that is no client-go sees them.
 
+mod expired;
 mod pages;
 mod streams;
 
@@ -7,6 +8,23 @@ use oarlock_testkit::http::{Answer, Http, Stream};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Flags of a server that remembers as little as it can be told to.
+pub(crate) const TINY_WINDOW: &[&str] =
+    &["--ephemeral", "--disable", "scheduler,controller-manager,kubelet", "--watch-window-bytes", "1048576"];
+
+/// Writes one ConfigMap, `ballast`, until nothing from before is left in a [`TINY_WINDOW`].
+#[track_caller]
+pub(crate) fn pass_the_window(http: &Http) {
+    let made = http.json("POST", MAPS, &json!({"metadata": {"name": "ballast"}}));
+    assert!(matches!(made.code, 201 | 409), "{made}");
+    let old = format!("{MAPS}?resourceVersionMatch=Exact&resourceVersion={}", version(&http.get(MAPS).json()));
+    let written = (0..64).find(|n| {
+        merge(http, "ballast", &json!({"data": {"a": n.to_string(), "b": "x".repeat(100 << 10)}}));
+        http.get(&old).code == 410
+    });
+    assert!(written.is_some(), "6 MiB were written and 1 MiB still holds them");
+}
 
 #[track_caller]
 fn create(http: &Http, name: &str, labels: &Value) -> Value {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oarlock_client::{ListOptions, VersionMatch};
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Instant, clock, rng};
-use oarlock_store::{Entry, Event, EventKind, Interest, WatchCursor};
+use oarlock_store::{Entry, Event, EventKind, Gone, Interest, WatchCursor};
 
 use super::selection::Selection;
 use crate::caller::Caller;
@@ -43,7 +43,8 @@ pub enum Delivery {
 
 /// A running watch.
 pub struct Watch {
-    cursor: WatchCursor,
+    /// None when the watch could not begin: what is initial says why.
+    cursor: Option<WatchCursor>,
     selection: Arc<Selection>,
     initial: VecDeque<Delivery>,
     bookmarks: bool,
@@ -62,7 +63,8 @@ impl std::fmt::Debug for Watch {
 /// Starts a watch.
 ///
 /// # Errors
-/// 400 and 422 for bad options, 410 when the revision is below the window, 504 when initial state is not fresh in time.
+/// 400 and 422 for bad options, 504 when initial state is not fresh in time. A revision below the window is no error of the start: as
+/// upstream's, such a watch tells its 410 as its only event, which is where reflectors look for it.
 pub async fn watch(
     server: &Server,
     caller: &Caller,
@@ -78,7 +80,7 @@ pub async fn watch(
         None => from_now,
     };
     let mut last_bookmark = Revision::ZERO;
-    let (after, initial) = if wants_initial || from_now {
+    let (after, mut initial) = if wants_initial || from_now {
         let fresh = if streams_initial && options.resource_version.is_none() {
             None
         } else {
@@ -106,13 +108,13 @@ pub async fn watch(
             filter_selection.matches(&event.entry) || event.prev.as_ref().is_some_and(|p| filter_selection.matches(p))
         }) as oarlock_store::Filter
     });
-    let cursor = server
-        .view()
-        .watch(&prefix, after, interest(target, &selection), filter)
-        .map_err(|gone| Status::expired(format!("too old resource version: {after} ({})", gone.floor)))?;
+    let cursor = server.view().watch(&prefix, after, interest(target, &selection), filter);
+    if let Err(gone) = &cursor {
+        initial = VecDeque::from([too_old(after, *gone)]);
+    }
     let lifetime = options.timeout.unwrap_or_else(|| MIN_TIMEOUT + rng::jitter(MIN_TIMEOUT, 100) / 2);
     Ok(Watch {
-        cursor,
+        cursor: cursor.ok(),
         selection,
         initial,
         bookmarks: options.allow_bookmarks,
@@ -121,6 +123,10 @@ pub async fn watch(
         last_bookmark,
         over: false,
     })
+}
+
+fn too_old(after: Revision, gone: Gone) -> Delivery {
+    Delivery::Failed(Status::too_old_resource_version(after.get(), gone.floor.get()))
 }
 
 /// Options that a watch refuses (upstream: `ValidateListOptions` with watch).
@@ -175,12 +181,12 @@ impl Watch {
         }
         loop {
             let wake = if self.bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
-            let batch = match self.cursor.next_batch(BATCH, wake).await {
+            let cursor = self.cursor.as_mut()?;
+            let batch = match cursor.next_batch(BATCH, wake).await {
                 Ok(batch) => batch,
                 Err(gone) => {
                     self.over = true;
-                    let text = format!("too old resource version: the watch window begins at {}", gone.floor);
-                    return Some(vec![Delivery::Failed(Status::expired(text))]);
+                    return Some(vec![too_old(cursor.progress(), gone)]);
                 }
             };
             let deliveries: Vec<Delivery> = batch.events.into_iter().filter_map(|e| self.deliver(e)).collect();

@@ -83,6 +83,12 @@ impl WatchCursor {
         }
     }
 
+    /// Everything up to here that matters to this watcher has been taken.
+    #[must_use]
+    pub fn progress(&self) -> Revision {
+        self.progress
+    }
+
     /// What there is right now, at most `max` events, without waiting.
     ///
     /// # Errors

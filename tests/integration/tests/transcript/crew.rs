@@ -137,3 +137,24 @@ fn nodes_are_cordoned_tainted_and_drained() {
     kubectl.run(&format!("delete namespace team {WAIT}")).is("namespace \"team\" deleted");
     kubectl.run("get configmap left -n team").fails("not found");
 }
+
+#[test]
+fn what_an_owner_leaves_behind_is_up_to_its_deletion() {
+    let cluster = Cluster::up(&["--ephemeral"]);
+    let kubectl = cluster.kubectl();
+    kubectl.until("get serviceaccount default -o name", |out| out.contains("serviceaccount/default"));
+    kubectl.ok("create deployment web --image=nginx --replicas=2");
+    kubectl.run(&format!("rollout status deploy/web {WAIT}")).says(["successfully rolled out"]);
+    kubectl.run(&format!("delete deployment web --cascade=orphan {WAIT}")).is("deployment.apps \"web\" deleted");
+    // The ReplicaSet is nobody's now, and goes on.
+    kubectl.run("get rs -o jsonpath={.items[*].metadata.ownerReferences}").is("");
+    kubectl.run("get rs -l app=web --no-headers").says(["web-", "   2     2     2 "]);
+    kubectl.ok("delete pods -l app=web --now");
+    kubectl.until("get rs -l app=web -o jsonpath={.items[0].status.readyReplicas}", |out| out == "2");
+    let set = kubectl.ok("get rs -l app=web -o name");
+    kubectl
+        .run(&format!("delete {} --cascade=foreground {WAIT}", set.trim()))
+        .says(["replicaset.apps \"web-", "deleted"]);
+    // Foreground: whoever it owned went first.
+    kubectl.run("get pods -l app=web -o name").is("");
+}

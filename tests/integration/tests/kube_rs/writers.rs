@@ -1,0 +1,53 @@
+//! Many writers of one object.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
+use oarlock_runtime::{clock, rng};
+use oarlock_testkit::Cluster;
+use oarlock_testkit::wait::PATIENCE;
+use tokio::task::JoinSet;
+
+use super::{client, data, map, maps};
+
+const WRITERS: u32 = 200;
+/// Longest pause of a writer that lost against another, so that they do not lose against each other for ever.
+const PAUSE_MILLIS: u64 = 100;
+
+/// Adds one under optimistic concurrency; the number of times it lost.
+async fn add_one(maps: Api<ConfigMap>) -> u32 {
+    for lost in 0.. {
+        let mut counter = maps.get("counter").await.unwrap();
+        let next = data(&counter)["n"].parse::<u32>().unwrap() + 1;
+        counter.data.get_or_insert_default().insert("n".to_owned(), next.to_string());
+        match maps.replace("counter", &PostParams::default(), &counter).await {
+            Ok(_) => return lost,
+            Err(kube::Error::Api(status)) if status.is_conflict() => {
+                clock::sleep(Duration::from_millis(rng::below(PAUSE_MILLIS))).await;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    unreachable!("u32 is enough")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_hundred_writers_of_one_object_none_is_lost() {
+    let cluster = Cluster::api_only();
+    let maps = maps(&client(&cluster, None).await);
+    maps.create(&PostParams::default(), &map("counter", &[("n", "0")])).await.unwrap();
+    let mut writers: JoinSet<u32> = (0..WRITERS).map(|_| add_one(maps.clone())).collect();
+    let all = async {
+        let mut lost = 0;
+        while let Some(one) = writers.join_next().await {
+            lost += one.unwrap();
+        }
+        lost
+    };
+    let lost = clock::timeout(PATIENCE, all).await.expect("all writers get their turn");
+    eprintln!("{WRITERS} writers, {lost} conflicts");
+    assert!(lost > 0, "they never met, so nothing was shown");
+    assert_eq!(data(&maps.get("counter").await.unwrap())["n"], WRITERS.to_string());
+}

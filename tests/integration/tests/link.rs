@@ -1,0 +1,54 @@
+//! A wire between a client and the server that a test cuts and mends. TLS goes through it untouched.
+
+use std::net::SocketAddr;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// While it is cut, every connection over it breaks and no new one comes about. It ends when dropped.
+pub(crate) struct Link {
+    /// What a client connects to in the server's place.
+    pub(crate) address: SocketAddr,
+    whole: watch::Sender<bool>,
+    _carrier: JoinSet<()>,
+}
+
+impl Link {
+    pub(crate) async fn to(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (whole, state) = watch::channel(true);
+        let mut carrier = JoinSet::new();
+        carrier.spawn(accept(listener, server.to_owned(), state));
+        Self { address, whole, _carrier: carrier }
+    }
+
+    pub(crate) fn cut(&self) {
+        self.whole.send_replace(false);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.whole.send_replace(true);
+    }
+}
+
+async fn accept(listener: TcpListener, server: String, state: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let (client, _) = listener.accept().await.unwrap();
+        connections.spawn(carry(client, server.clone(), state.clone()));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn carry(mut client: TcpStream, server: String, mut state: watch::Receiver<bool>) {
+    if !*state.borrow() {
+        return;
+    }
+    let Ok(mut upstream) = TcpStream::connect(server).await else { return };
+    tokio::select! {
+        _ended = tokio::io::copy_bidirectional(&mut client, &mut upstream) => {}
+        _cut = state.wait_for(|whole| !whole) => {}
+    }
+}

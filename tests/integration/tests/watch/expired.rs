@@ -1,0 +1,114 @@
+//! History that is gone: 410, in upstream's words, and where each client looks for it.
+
+use oarlock_testkit::Cluster;
+use oarlock_testkit::http::{Answer, Who};
+use serde_json::{Value, json};
+
+use super::{MAPS, TINY_WINDOW, create, delete, pass_the_window, version, watch};
+
+const LIST_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
+const PAGE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+    without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing \
+    with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the \
+    first chunk was returned and now may show up in the list.";
+
+fn names(list: &Value) -> Vec<&str> {
+    let names = list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap());
+    names.filter(|name| *name != "ballast").collect()
+}
+
+#[track_caller]
+fn assert_expired(status: &Value, message: &str) {
+    let expected = json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Expired", "code": 410,
+        "message": message, "metadata": status["metadata"]});
+    assert_eq!(*status, expected);
+}
+
+#[test]
+fn a_page_of_a_list_that_is_gone_offers_to_go_on_with_another() {
+    let cluster = Cluster::up(TINY_WINDOW);
+    let http = cluster.http(Who::Admin);
+    for name in ["a", "b", "c", "d"] {
+        create(&http, name, &json!({}));
+    }
+    let page = |token: &str| -> Answer { http.get(&format!("{MAPS}?limit=2&continue={token}")) };
+    let token = |status: &Value| status["metadata"]["continue"].as_str().unwrap().to_owned();
+    let first = page("").json();
+    assert_eq!(names(&first), ["a", "b"]);
+    pass_the_window(&http);
+    delete(&http, "c");
+    create(&http, "cc", &json!({}));
+    let gone = page(&token(&first));
+    assert_eq!(gone.code, 410, "{gone}");
+    let gone = gone.json();
+    assert_expired(&gone, PAGE_TOO_OLD);
+    assert_eq!(gone["metadata"].as_object().unwrap().len(), 1, "nothing but the token: {gone}");
+    // It begins where the page would have, at the latest state.
+    let rest = page(&token(&gone));
+    assert_eq!((rest.code, names(&rest.json())), (200, vec!["cc", "d"]), "{rest}");
+    assert!(version(&rest.json()) > version(&first));
+    // The first token stays dead.
+    assert_eq!(page(&token(&first)).code, 410);
+}
+
+#[test]
+fn a_list_of_an_old_revision_is_refused() {
+    let cluster = Cluster::up(TINY_WINDOW);
+    let http = cluster.http(Who::Admin);
+    let old = version(&create(&http, "a", &json!({})));
+    let exactly = format!("{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
+    create(&http, "b", &json!({}));
+    assert_eq!(names(&http.get(&exactly).json()), ["a"], "as it was then");
+    pass_the_window(&http);
+    for path in [exactly, format!("{MAPS}?resourceVersion={old}&limit=5")] {
+        let gone = http.get(&path);
+        assert_eq!(gone.code, 410, "{gone}");
+        assert_expired(&gone.json(), LIST_TOO_OLD);
+    }
+    // A client that only wants nothing older is served.
+    for query in ["", "&resourceVersionMatch=NotOlderThan"] {
+        let newer = http.get(&format!("{MAPS}?resourceVersion={old}{query}"));
+        assert_eq!((newer.code, names(&newer.json())), (200, vec!["a", "b"]), "{newer}");
+    }
+}
+
+#[test]
+fn a_watch_from_an_old_revision_says_so_as_its_only_event() {
+    let cluster = Cluster::up(TINY_WINDOW);
+    let http = cluster.http(Who::Admin);
+    let old = version(&create(&http, "a", &json!({})));
+    pass_the_window(&http);
+    for query in ["", "&allowWatchBookmarks=true", "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"] {
+        let mut stream = watch(&http, &format!("resourceVersion={old}{query}"));
+        let event = stream.event().unwrap();
+        assert_eq!(event["type"], "ERROR", "{event}");
+        let message = event["object"]["message"].as_str().unwrap().to_owned();
+        let oldest: u64 = message
+            .strip_prefix(&format!("too old resource version: {old} ("))
+            .and_then(|rest| rest.strip_suffix(')'))
+            .and_then(|oldest| oldest.parse().ok())
+            .unwrap_or_else(|| panic!("{message}"));
+        assert!(oldest > old, "{message}");
+        assert_expired(&event["object"], &message);
+        assert!(stream.event().is_none(), "nothing follows");
+        // What it names is the oldest that can be watched.
+        let mut stream = watch(&http, &format!("resourceVersion={oldest}"));
+        assert_eq!(stream.event().unwrap()["type"], "MODIFIED");
+    }
+}
+
+#[test]
+fn a_restart_takes_no_history_away() {
+    let mut cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet"]);
+    let old = version(&create(&cluster.http(Who::Admin), "a", &json!({})));
+    create(&cluster.http(Who::Admin), "b", &json!({}));
+    delete(&cluster.http(Who::Admin), "a");
+    assert_eq!(cluster.stop(), Some(0));
+    cluster.start();
+    let http = cluster.http(Who::Admin);
+    let mut stream = watch(&http, &format!("resourceVersion={old}"));
+    assert_eq!(super::next(&mut stream), super::pair("ADDED", "b"));
+    assert_eq!(super::next(&mut stream), super::pair("DELETED", "a"));
+    create(&http, "c", &json!({}));
+    assert_eq!(super::next(&mut stream), super::pair("ADDED", "c"));
+}
