@@ -311,7 +311,8 @@ impl System {
 
     pub(crate) fn forget(&self, slot: &Arc<Slot>) {
         let failed = slot.end_error.lock().is_some();
-        let status = failed.then(|| ActorStatus { life: Life::Ended, ..ActorStatus::of(slot, &self.inner.options.host) });
+        let status =
+            failed.then(|| ActorStatus { life: Life::Ended, ..ActorStatus::of(slot, &self.inner.options.host) });
         let mut registry = self.inner.registry.lock();
         if registry.slots.get(&slot.name).is_some_and(|known| Arc::ptr_eq(known, slot)) {
             registry.slots.remove(&slot.name);
