@@ -41,7 +41,8 @@ pub enum PathError {
 pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestInfo, PathError> {
     let mut info = RequestInfo { verb: method_verb(method), ..RequestInfo::default() };
     // As in upstream's server an encoded slash is a slash, and nothing between two slashes is an empty segment.
-    let path = decode(path)?;
+    let decoded = if path.contains('%') { Some(decode(path)?) } else { None };
+    let path = decoded.as_deref().unwrap_or(path);
     let mut segments: Vec<Str> = path.trim_matches('/').split('/').map(Str::new).collect();
     let prefix = match segments.first().map(Str::as_str) {
         Some("api") if segments.len() >= 3 => 1,
