@@ -124,7 +124,8 @@ func oneObjectManyWriters(ctx context.Context, client kubernetes.Interface) {
 	_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "counter"}, Data: map[string]string{"n": "0"}}, metav1.CreateOptions{})
 	check(err)
 	var all sync.WaitGroup
-	backoff := wait.Backoff{Steps: 10_000, Duration: time.Millisecond, Factor: 1.1, Jitter: 1, Cap: 200 * time.Millisecond}
+	// No Cap: a backoff that reaches its cap has no steps left, and the writer gives up.
+	backoff := wait.Backoff{Steps: 10_000, Duration: 20 * time.Millisecond, Jitter: 5}
 	for range writers {
 		all.Go(func() {
 			check(retry.RetryOnConflict(backoff, func() error {
