@@ -1,7 +1,7 @@
 //! The table of plugins: one row each, in upstream's order (`apis/config/v1/default_plugins.go`).
 //!
-//! The order is the order of filters, and so decides which reason a node gives. To add a plugin, write
-//! `plugins/<name>.rs` with its row and name it here; `cargo xtask new plugin` does both.
+//! The order is the order of filters, and so decides which reason a node gives. `cargo xtask new plugin` writes a plugin with its
+//! row; it counts once it is named here.
 
 use crate::framework::{Plugin, SortKey};
 use crate::model::PodInfo;
