@@ -43,6 +43,12 @@ fn carries(pod: &Item<PodView>, selector: &[(Str, Str)]) -> bool {
     selector.iter().all(|(key, value)| pod.meta.label(key) == Some(value.as_str()))
 }
 
+/// What a service selects pods by, if its addresses are to be kept: not when somebody else does, and not when it is going.
+pub(crate) fn selector_of(service: &Item<ServiceView>) -> Option<&[(Str, Str)]> {
+    let kept = !service.value.external_name && !service.meta.deleting();
+    service.value.selector.as_deref().filter(|_| kept)
+}
+
 /// The services that a change of a pod concerns: those that selected it before, and those that do now.
 pub(crate) fn services_of(services: &Cache<ServiceView>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
     let states: Vec<&Arc<Item<PodView>>> = [&change.old, &change.new].into_iter().flatten().collect();

@@ -15,7 +15,7 @@ use oarlock_meta::Status;
 use oarlock_runtime::Failure;
 use oarlock_schema::{Map, Obj, Resource, Value};
 
-use crate::behind::{Behind, services_of};
+use crate::behind::{Behind, selector_of, services_of};
 use crate::endpointslice::act::TRIGGER;
 use crate::env::{Env, must};
 use crate::project::{EndpointsView, PodView, ServiceView};
@@ -84,12 +84,7 @@ impl Reconcile for EndpointsController {
             }
             return Ok(Requeue::No);
         };
-        let Some(selector) = service.value.selector.as_deref().filter(|_| !service.value.external_name) else {
-            return Ok(Requeue::No);
-        };
-        if service.meta.deleting() {
-            return Ok(Requeue::No);
-        }
+        let Some(selector) = selector_of(&service) else { return Ok(Requeue::No) };
         let pods = self.behind.get(&key.namespace, selector);
         let wanted = plan::plan(&service, &pods);
         if there.as_ref().is_some_and(|there| wanted.stands(there)) {

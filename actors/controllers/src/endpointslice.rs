@@ -14,7 +14,7 @@ use oarlock_informer::{Cache, Controller, Index, Key, OwnWrites, Project, Reconc
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
-use crate::behind::{Behind, services_of};
+use crate::behind::{Behind, selector_of, services_of};
 use crate::env::{Env, must};
 use crate::project::{NodeView, PodView, ServiceView, SliceView};
 use crate::start::Error;
@@ -103,12 +103,7 @@ impl Reconcile for EndpointSlices {
             self.own.forget(key);
             return Ok(Requeue::No);
         };
-        let Some(selector) = service.value.selector.as_deref().filter(|_| !service.value.external_name) else {
-            return Ok(Requeue::No);
-        };
-        if service.meta.deleting() {
-            return Ok(Requeue::No);
-        }
+        let Some(selector) = selector_of(&service) else { return Ok(Requeue::No) };
         let pods = self.behind.get(&key.namespace, selector);
         let mut slices = self.by_service.get(&key.name);
         slices.retain(|slice| {

@@ -9,28 +9,6 @@ use oarlock_schema::views::core_v1::ResourceQuotaSpec;
 use super::resources;
 use crate::rules::show;
 
-/// Resources without a domain that quotas count.
-const COUNTED: &[&str] = &[
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 const SCOPES: &[&str] = &[
     "Terminating",
     "NotTerminating",
@@ -51,7 +29,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         let at = hard.key(name);
         resources::name(name, &at, errors);
         let pages = name.starts_with("hugepages-") || name.starts_with("requests.hugepages-");
-        if !name.contains('/') && !COUNTED.contains(&name) && !pages {
+        if !name.contains('/') && !resources::counted(name) && !pages {
             errors.push(FieldError::invalid(&at, name, "must be a standard resource for quota"));
         }
         resources::amount(name, text, &at, errors);
@@ -74,7 +52,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn fits(scope: &str, resource: &str) -> bool {
-    let standard = COUNTED.contains(&resource);
+    let standard = resources::counted(resource);
     match scope {
         "BestEffort" => !standard || resource == "pods",
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {

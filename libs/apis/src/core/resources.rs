@@ -67,6 +67,11 @@ const WHOLE: &[&str] = &[
     "services.loadbalancers",
 ];
 
+/// Resources without a domain that quotas count: all but those of claims.
+pub fn counted(name: &str) -> bool {
+    name != "storage" && STANDARD.contains(&name)
+}
+
 fn huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
