@@ -1,7 +1,7 @@
 //! The stages against what a live v1.35.0 kube-apiserver answered to the same requests in the same state (tests/data/cases.jsonl: one world
 //! and its requests a line). Only admission's answers were recorded; validation has its own tests.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests")]
 
 mod common;
 
@@ -109,11 +109,13 @@ async fn waits_for_the_default_account_until_it_is_made() {
     let world = World::new();
     world.put("namespaces", &json!({"metadata": {"name": "n"}}));
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-    let late = async {
-        oarlock_runtime::clock::sleep(std::time::Duration::from_millis(700)).await;
-        world.put("serviceaccounts", &json!({"metadata": {"name": "default", "namespace": "n"}}));
-    };
-    let (admitted, ()) = tokio::join!(world.create("pods", "n", &pod), late);
-    let admitted = admitted.unwrap().object.unwrap();
+    let mut create = Box::pin(world.create("pods", "n", &pod));
+    tokio::select! {
+        biased;
+        answer = &mut create => panic!("answered before there is an account: {answer:?}"),
+        () = std::future::ready(()) => {}
+    }
+    world.put("serviceaccounts", &json!({"metadata": {"name": "default", "namespace": "n"}}));
+    let admitted = create.await.unwrap().object.unwrap();
     assert_eq!(encode(&admitted)["spec"]["serviceAccountName"], "default");
 }

@@ -116,7 +116,7 @@ async fn a_pod_takes_less_than_two_kilobytes_on_its_node() {
     let client = Client::new(Arc::new(Api { running: running.clone() }));
     let fleet = Fleet::new(system.clone());
     let wait = async |wanted: usize| {
-        let deadline = clock::after(Duration::from_secs(120));
+        let deadline = clock::after(Duration::from_secs(300));
         while running.load(Ordering::Relaxed) < wanted as u64 {
             assert!(!deadline.passed(), "{running:?} of {wanted} run");
             clock::sleep(Duration::from_millis(20)).await;

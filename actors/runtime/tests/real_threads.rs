@@ -37,29 +37,41 @@ impl Actor for Spinner {
     }
 }
 
-fn watched(limit: Duration, seen: &mpsc::Sender<String>) -> Options {
+/// A watchdog that tells whom it names.
+fn watched(seen: &mpsc::Sender<String>) -> Options {
     let seen = seen.clone();
     // the test may have seen enough
     let on_stuck = Arc::new(move |name: &str| drop(seen.send(name.to_owned())));
+    let limit = Duration::from_millis(200);
     Options { watchdog: Some(Watchdog { limit, on_stuck }), tick: Duration::from_millis(20), ..Options::default() }
+}
+
+/// Waits until `wanted` is named. On a busy machine somebody else may seem stuck, too.
+async fn named(seen: mpsc::Receiver<String>, wanted: &'static str) -> bool {
+    let deadline = soon();
+    let look = move || {
+        let named = std::iter::from_fn(|| seen.recv_timeout(deadline.remaining()).ok());
+        named.into_iter().any(|name| name == wanted)
+    };
+    tokio::task::spawn_blocking(look).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_actor_that_never_yields_is_named() {
     let (names, seen) = mpsc::channel();
-    let system = System::start(watched(Duration::from_millis(200), &names)).await.unwrap();
+    let system = System::start(watched(&names)).await.unwrap();
     let release = Arc::new(AtomicBool::new(false));
     let spinner = system.spawn(&SPINNER, "s", Spinner(release.clone())).await.unwrap();
     spinner.try_send(()).unwrap();
-    let name = tokio::task::spawn_blocking(move || seen.recv_timeout(Duration::from_secs(30))).await.unwrap();
+    let named = named(seen, "real.spinner/s").await;
     release.store(true, Ordering::Relaxed);
-    assert_eq!(name.as_deref(), Ok("real.spinner/s"));
+    assert!(named);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gated_task_that_never_yields_is_named() {
     let (names, seen) = mpsc::channel();
-    let system = System::start(watched(Duration::from_millis(200), &names)).await.unwrap();
+    let system = System::start(watched(&names)).await.unwrap();
     let gate = system.gate("requests", oarlock_runtime::Phase::Ingress);
     let release = Arc::new(AtomicBool::new(false));
     let released = release.clone();
@@ -69,16 +81,17 @@ async fn a_gated_task_that_never_yields_is_named() {
         }
     };
     gate.spawn("spin", spin).unwrap();
-    let name = tokio::task::spawn_blocking(move || seen.recv_timeout(Duration::from_secs(30))).await.unwrap();
+    let named = named(seen, "requests/spin").await;
     release.store(true, Ordering::Relaxed);
-    assert_eq!(name.as_deref(), Ok("requests/spin"));
+    assert!(named);
 }
 
 /// What the next test runs in a process of its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "aborts its process"]
 async fn spin_for_ever() {
-    let watchdog = Watchdog { limit: Duration::from_millis(200), ..Watchdog::default() };
+    // Long enough that nobody else seems stuck on a busy machine: the first one named ends the process.
+    let watchdog = Watchdog { limit: Duration::from_secs(1), ..Watchdog::default() };
     let system = System::start(Options { watchdog: Some(watchdog), ..Options::default() }).await.unwrap();
     let spinner = system.spawn(&SPINNER, "s", Spinner(Arc::default())).await.unwrap();
     spinner.try_send(()).unwrap();
@@ -152,7 +165,9 @@ async fn no_successor_starts_while_the_killed_one_still_holds_its_thread() {
             break number;
         }
     };
-    assert_eq!((successor, most.load(Ordering::SeqCst)), (2, 1));
+    // A busy machine may have starved the successor past its short deadline, too.
+    assert!(successor >= 2);
+    assert_eq!(most.load(Ordering::SeqCst), 1, "two incarnations at the same time");
 }
 
 struct Counter;

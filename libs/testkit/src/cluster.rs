@@ -14,7 +14,7 @@ use crate::wait::{self, Deadline, eventually};
 use crate::{Kubectl, binary};
 
 /// How long a process may take to end after SIGTERM before it is killed.
-const GRACE: Duration = Duration::from_secs(20);
+const GRACE: Duration = Duration::from_secs(60);
 /// Lines of the log shown when a test fails.
 const TAIL: usize = 60;
 

@@ -88,6 +88,14 @@ impl Kubectl {
         Following::start(self.command(line), line)
     }
 
+    /// Runs a command until its output holds every one of these texts.
+    ///
+    /// # Panics
+    /// When it is not in time.
+    pub fn until_says<const N: usize>(&self, line: &str, texts: [&str; N]) -> String {
+        self.until(line, |out| texts.iter().all(|text| out.contains(text)))
+    }
+
     /// Starts a command whose output is read while it runs; the caller ends it.
     ///
     /// # Panics

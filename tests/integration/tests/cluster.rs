@@ -14,7 +14,7 @@ use oarlock_service_apiserver::assemble::{self, Api, Cluster as Wanted, Store};
 use serde_json::{Value, json};
 
 /// Far more than anything here takes; a machine may be busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// See the module text. Dropping it leaves the server to the runtime of the test, which ends.
 pub(crate) struct Cluster {
@@ -84,6 +84,11 @@ impl Cluster {
             }
         };
         self.system.spawn_loop(&KIND, "all", run).await.unwrap();
+    }
+
+    /// What one of the controllers sees.
+    pub(crate) fn as_controller(&self, account: &str) -> Client {
+        client(&self.api, UserInfo::service_account("kube-system", account, ""))
     }
 
     pub(crate) async fn create(&self, plural: &str, object: Value) -> Object {

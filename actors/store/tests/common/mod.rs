@@ -40,7 +40,7 @@ pub fn put(name: impl ToString, data: impl ToString) -> Write {
 }
 
 pub fn soon() -> Instant {
-    clock::after(Duration::from_secs(10))
+    clock::after(Duration::from_secs(60))
 }
 
 pub async fn system() -> System {

@@ -197,7 +197,8 @@ fn accounts_and_users_may_do_what_their_roles_say() {
         kubectl.ok(line);
     }
     kubectl.run("auth can-i create pods").is("yes");
-    kubectl.run("auth can-i list pods -n team --as=system:serviceaccount:team:robot").is("yes");
+    // The authorizer follows the store.
+    kubectl.until_says("auth can-i list pods -n team --as=system:serviceaccount:team:robot", ["yes"]);
     let refused = kubectl.run("auth can-i delete pods -n team --as=system:serviceaccount:team:robot");
     assert!(refused.code == 1 && refused.out.trim_end() == "no", "{refused}");
     kubectl.run("auth can-i --list -n team --as=system:serviceaccount:team:robot").says(["pods", "[get list]"]);

@@ -1,18 +1,24 @@
 //! Commands whose outcome is the work of controllers, scheduler and kubelets: two simulated nodes.
 
-use oarlock_testkit::Cluster;
+use oarlock_testkit::{Cluster, Kubectl};
 
 /// How kubectl itself waits; it bounds a hang.
 const WAIT: &str = "--timeout=90s";
+
+/// `kubectl wait` fails for what is not there yet, and `up` does not wait for its nodes to register.
+fn await_nodes(kubectl: &Kubectl) {
+    kubectl.until_says("get nodes -o name", ["node/node-0", "node/node-1"]);
+    kubectl
+        .run(&format!("wait --for=condition=Ready node --all {WAIT}"))
+        .says(["node/node-0 condition met", "node/node-1 condition met"]);
+    kubectl.until_says("get serviceaccount default -o name", ["serviceaccount/default"]);
+}
 
 #[test]
 fn a_deployment_lives_its_life() {
     let cluster = Cluster::up(&["--ephemeral"]);
     let kubectl = cluster.kubectl();
-    kubectl
-        .run(&format!("wait --for=condition=Ready node --all {WAIT}"))
-        .says(["node/node-0 condition met", "node/node-1 condition met"]);
-    kubectl.until("get serviceaccount default -o name", |out| out.contains("serviceaccount/default"));
+    await_nodes(&kubectl);
     kubectl.run("get nodes -o wide").says(["node-0   Ready", "node-1   Ready", "v1.35.", "sim://"]);
     kubectl
         .run("create deployment web --image=registry.k8s.io/pause:3.10 --replicas=3 --port=80")
@@ -57,7 +63,7 @@ fn a_deployment_lives_its_life() {
     kubectl.run("expose deploy/web --port=80 --target-port=8080").is("service/web exposed");
     kubectl.until("get endpoints web --no-headers", |out| out.contains(":8080") && out.contains("more"));
     kubectl.run("describe service web").says(["TargetPort:               8080/TCP", "Endpoints:"]);
-    kubectl.run("get endpointslices -l kubernetes.io/service-name=web --no-headers").says(["IPv4", "8080"]);
+    kubectl.until_says("get endpointslices -l kubernetes.io/service-name=web --no-headers", ["IPv4", "8080"]);
     kubectl
         .run("get events --field-selector reason=ScalingReplicaSet")
         .says(["deployment/web", "Scaled up replica set web-"]);
@@ -70,17 +76,19 @@ fn a_deployment_lives_its_life() {
 fn a_pod_is_run_read_and_removed() {
     let cluster = Cluster::up(&["--ephemeral"]);
     let kubectl = cluster.kubectl();
-    kubectl.until("get serviceaccount default -o name", |out| out.contains("serviceaccount/default"));
+    await_nodes(&kubectl);
     kubectl.run("run one --image=nginx --labels=app=one --env=MODE=test").is("pod/one created");
     kubectl.run(&format!("wait --for=condition=Ready pod/one {WAIT}")).is("pod/one condition met");
     kubectl.run("get pod one -o wide --no-headers").says(["one   1/1   Running   0", "node-"]);
-    kubectl.run("describe pod one").says([
+    // Events are told on the side.
+    let texts = [
         "Status:           Running",
         "Successfully assigned default/one to node-",
         "Container started",
         "MODE:  test",
         "kube-api-access-",
-    ]);
+    ];
+    kubectl.until_says("describe pod one", texts);
     kubectl.ok("logs one");
     kubectl.run("logs one -c other").fails("container other is not valid for pod one");
     kubectl.run("get pods --field-selector status.phase=Running -o name").is("pod/one");
@@ -103,8 +111,7 @@ fn a_pod_is_run_read_and_removed() {
 fn nodes_are_cordoned_tainted_and_drained() {
     let cluster = Cluster::up(&["--ephemeral"]);
     let kubectl = cluster.kubectl();
-    kubectl.ok(&format!("wait --for=condition=Ready node --all {WAIT}"));
-    kubectl.until("get serviceaccount default -o name", |out| out.contains("serviceaccount/default"));
+    await_nodes(&kubectl);
     kubectl.run("label node node-1 disk=ssd").is("node/node-1 labeled");
     kubectl.run("taint nodes node-0 key=value:NoSchedule").is("node/node-0 tainted");
     kubectl
