@@ -72,6 +72,27 @@ mod tests {
     }
 
     #[test]
+    fn damaged_tokens_are_refused_or_stay_within_the_resource() {
+        let token = Token { revision: Revision(7), start: "default/web".into() }.encode();
+        let inside = String::from_utf8(URL_SAFE_NO_PAD.decode(token.as_str()).unwrap()).unwrap();
+        let insides = oarlock_testkit::damaged(1, inside.as_bytes(), 3000).map(|body| URL_SAFE_NO_PAD.encode(body));
+        let mut read = 0;
+        for text in insides.chain(oarlock_testkit::damaged_text(2, &token, 3000)) {
+            match Token::decode(&text) {
+                Ok(token) => {
+                    read += 1;
+                    assert!(
+                        !token.start.starts_with('/') && token.start.split('/').all(|part| part != ".."),
+                        "{token:?}"
+                    );
+                }
+                Err(status) => assert_eq!(status.code, 400),
+            }
+        }
+        assert!(read > 100, "only {read} were still readable");
+    }
+
+    #[test]
     fn foreign_tokens_are_refused() {
         let zero = URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#);
         let outside = URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":4,"start":"../secrets/x"}"#);

@@ -100,6 +100,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn damaged_requests_are_refused_or_read() {
+        let whole = "ns/pod/main?follow=true&tailLines=5&limitBytes=9&sinceSeconds=60&sinceTime=2026-01-01T00:00:00Z&timestamps=1";
+        let mut read = 0;
+        for text in oarlock_testkit::damaged_text(1, whole, 3000) {
+            let (path, query) = text.split_once('?').unwrap_or((&text, ""));
+            match Ask::parse(path, query, 1_800_000_000) {
+                Ok(_) => read += 1,
+                Err((code, _)) => assert!(matches!(code, 400 | 422), "{code} for {text}"),
+            }
+        }
+        assert!(read > 500, "only {read} were still readable");
+    }
+
+    #[test]
     fn reads_path_and_options() {
         let query = "follow=true&previous=false&tailLines=3&sinceSeconds=10&timestamps=1&limitBytes=9&stream=All";
         let ask = Ask::parse("/default/web/main", query, 1000).unwrap();

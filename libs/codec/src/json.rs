@@ -11,8 +11,8 @@ pub(crate) mod text;
 
 pub(crate) use decode::{bad_syntax, decode_noting, utf8};
 pub use decode::{decode, decode_value};
-pub(crate) use encode::encode_raw;
 pub use encode::{Encoded, encode, encode_into, encode_value};
+pub(crate) use encode::{encode_raw, escaped};
 pub use peek::{Peeked, peek_gvk, peek_value};
 pub use pretty::pretty;
 pub use splice::{splice_offset, splice_resource_version};

@@ -11,6 +11,7 @@ use thin_vec::ThinVec;
 
 use crate::error::{Finding, FindingKind};
 use crate::frame::Frame;
+use crate::json;
 use crate::source::{Fail, Kind, Source};
 
 mod any;
@@ -181,7 +182,7 @@ impl<'de, S: Source<'de>> Walk<S> {
             (Shape::IntOrString, _) => *slot = self.int_or_string(kind, frame)?,
             (Shape::Time | Shape::MicroTime | Shape::Duration, _) => *slot = self.moment(shape, kind, frame)?,
             (Shape::RawExtension | Shape::Json, _) => *slot = self.any(&Frame::ROOT, true)?,
-            (Shape::FieldsV1, _) => *slot = Value::Str(to_str(self.src.raw(self.depth)?)),
+            (Shape::FieldsV1, _) => *slot = Value::Str(to_str(json::escaped(self.src.raw(self.depth)?))),
             (Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrStringArray, _) => {
                 *slot = self.schema_or(shape, kind, frame)?;
             }

@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_codec::{Mode, json, protobuf, tree, yaml};
 use oarlock_schema::{Obj, TypeRef, Value, type_named};
+use oarlock_testkit::{damaged, damaged_text};
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -35,63 +37,11 @@ fn round_trips(obj: &Obj) {
     assert_eq!(protobuf::encode(&read), wire);
 }
 
-/// Some bytes changed, removed, doubled, or swapped for fragments that decoders care about.
-fn mutate(rng: &mut StdRng, seed: &[u8]) -> Vec<u8> {
-    const FRAGMENTS: [&[u8]; 24] = [
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b"\"",
-        b"\\",
-        b"\\u",
-        b"\\ud800",
-        b"null",
-        b"-",
-        b"1e999",
-        b"0.5",
-        b"99999999999999999999",
-        b",",
-        b":",
-        b"\xff",
-        b"\xe2\x80\xa8",
-        b"\0",
-        b"true",
-        b"\n",
-        b"&a ",
-        b"*a",
-        b"\x0a\xff\xff\xff\xff\x0f",
-        b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80",
-    ];
-    let mut out = seed.to_vec();
-    for _ in 0..rng.random_range(1..5) {
-        let at = rng.random_range(0..=out.len());
-        let to = (at + rng.random_range(0..12)).min(out.len());
-        match rng.random_range(0..6) {
-            0 => drop(out.drain(at..to)),
-            1 => {
-                let copy = out[at..to].to_vec();
-                out.splice(at..at, copy);
-            }
-            2 => out.truncate(at),
-            3 if at < out.len() => out[at] = rng.random(),
-            4 if at < out.len() => out[at] ^= 1 << rng.random_range(0..8),
-            _ => {
-                let fragment = FRAGMENTS[rng.random_range(0..FRAGMENTS.len())];
-                out.splice(at..at, fragment.iter().copied());
-            }
-        }
-    }
-    out
-}
-
 #[test]
 fn damaged_json_is_refused_or_read_soundly() {
-    let mut rng = StdRng::seed_from_u64(1);
     let mut read = 0;
     for (ty, seed) in seeds() {
-        for _ in 0..3000 {
-            let body = mutate(&mut rng, seed.as_bytes());
+        for body in damaged(1, seed.as_bytes(), 3000) {
             let _ = json::peek_gvk(&body);
             let _ = json::splice_offset(&body);
             let strict = json::decode(&body, ty, Mode::Strict);
@@ -112,12 +62,10 @@ fn damaged_json_is_refused_or_read_soundly() {
 
 #[test]
 fn damaged_protobuf_is_refused_or_read_soundly() {
-    let mut rng = StdRng::seed_from_u64(2);
     let mut read = 0;
     for (ty, seed) in seeds() {
         let whole = protobuf::encode(&json::decode(seed.as_bytes(), ty, Mode::Strict).unwrap().value);
-        for _ in 0..3000 {
-            let body = mutate(&mut rng, &whole);
+        for body in damaged(2, &whole, 3000) {
             let _ = protobuf::peek_gvk(&body);
             if let Ok(obj) = protobuf::decode(&body, ty) {
                 // Floats and times at the rim of their range may not come back through JSON; the binary form must.
@@ -134,11 +82,9 @@ fn damaged_protobuf_is_refused_or_read_soundly() {
 
 #[test]
 fn damaged_yaml_is_refused_or_read_soundly() {
-    let mut rng = StdRng::seed_from_u64(3);
     let service = ty("core/v1.Service");
     let mut read = 0;
-    for _ in 0..3000 {
-        let body = mutate(&mut rng, SERVICE_YAML.as_bytes());
+    for body in damaged(3, SERVICE_YAML.as_bytes(), 3000) {
         if let Ok(decoded) = yaml::decode(&body, service, Mode::Strict) {
             let text = yaml::encode(&decoded.value);
             let again = yaml::decode(&text, service, Mode::Strict).unwrap();
@@ -163,6 +109,25 @@ fn noise_never_panics() {
         let _ = protobuf::decode(&noise, pod);
         let _ = protobuf::decode_message(&noise, pod);
     }
+}
+
+#[test]
+fn damaged_media_types_are_refused_or_answered_in_one_of_ours() {
+    const ACCEPT: &str =
+        "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9,application/vnd.kubernetes.protobuf;stream=watch,*/*;q=.1";
+    let mut read = 0;
+    for accept in damaged_text(5, ACCEPT, 3000) {
+        for endpoint in [Endpoint::BUILT_IN, Endpoint::CUSTOM, Endpoint::PLAIN] {
+            let answers = [negotiate::output(&accept, endpoint), negotiate::stream(&accept, endpoint)];
+            assert!(
+                answers.iter().flatten().all(|answer| endpoint.transforms || answer.transform == Default::default())
+            );
+            read += answers.iter().flatten().count();
+        }
+        let _ = negotiate::input(&accept);
+        let _ = negotiate::media_type(&accept);
+    }
+    assert!(read > 1000, "only {read} were still readable");
 }
 
 #[test]

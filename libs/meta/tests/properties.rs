@@ -5,7 +5,7 @@
 use oarlock_meta::quantity::Quantity;
 use oarlock_meta::selector::{By, FieldSelector, LabelSelector};
 use oarlock_meta::time::{GoDuration, MicroTime, Time};
-use oarlock_meta::{Status, names};
+use oarlock_meta::{GroupVersion, Revision, Status, names};
 use proptest::prelude::*;
 
 fn quantity() -> impl Strategy<Value = String> {
@@ -42,6 +42,8 @@ proptest! {
         let _ = Time::parse(&text);
         let _ = MicroTime::parse(&text);
         let _ = GoDuration::parse(&text);
+        let _ = GroupVersion::parse(&text);
+        let _ = text.parse::<Revision>();
         let _ = serde_json::from_str::<Status>(&text);
     }
 

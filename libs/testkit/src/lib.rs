@@ -4,6 +4,7 @@
 //! - [`Kubectl`] runs real `kubectl` against it and keeps a transcript.
 //! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
 //! - [`wait`] waits for conditions, never for time.
+//! - [`damaged`] is input for decoders that was tampered with.
 //!
 //! Everything here blocks and panics: a failure is a failure of the test that called.
 #![allow(
@@ -17,10 +18,12 @@
 
 mod binary;
 mod cluster;
+mod damage;
 pub mod http;
 mod kubectl;
 pub mod wait;
 
 pub use binary::{go, kubectl, oarlock};
 pub use cluster::{Cluster, read};
+pub use damage::{damaged, damaged_text};
 pub use kubectl::{Following, Kubectl, Ran};

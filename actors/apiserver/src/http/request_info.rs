@@ -212,6 +212,34 @@ mod tests {
     }
 
     #[test]
+    fn damaged_targets_are_refused_or_read_like_any_other() {
+        use crate::http::options::{Query, delete, get, list, write};
+        const TARGET: &str = "/apis/apps/v1/namespaces/x%20y/deployments/web/scale?watch=1&labelSelector=a%3Db,c+in+(d)\
+            &fieldSelector=metadata.name%3Dn&limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan&timeoutSeconds=9&dryRun=All";
+        let mut resources = 0;
+        for text in oarlock_testkit::damaged_text(1, TARGET, 5000) {
+            let (path, query) = text.split_once('?').unwrap_or((&text, ""));
+            for method in [http::Method::GET, http::Method::PATCH, http::Method::DELETE] {
+                let Ok(info) = parse(&method, path, query) else { continue };
+                resources += usize::from(info.resource_request);
+                assert_eq!(info.resource_request, !info.version.is_empty(), "{text}");
+            }
+            let query = Query::new(query);
+            let refusals = [
+                get(&query).err(),
+                list(&query, false).err(),
+                list(&query, true).err(),
+                write(&query, "CreateOptions", false).err(),
+                delete(&query, None).err(),
+            ];
+            for status in refusals.into_iter().flatten() {
+                assert!(matches!(status.code, 400 | 422), "{status:?} for {text}");
+            }
+        }
+        assert!(resources > 5000, "only {resources} were still about a resource");
+    }
+
+    #[test]
     fn broken_percent_encoding_is_an_error() {
         assert_eq!(parse(&http::Method::GET, "/api/v1/pods/%zz", ""), Err(PathError::Encoding));
     }

@@ -101,3 +101,31 @@ fn event(ty: TypeRef, line: &Bytes) -> Result<Event, Status> {
         other => return Err(unreadable(&format_args!("unknown type {other:?}"))),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_events_are_errors_or_name_their_object() {
+        const LINES: [&str; 3] = [
+            r#"{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"d","uid":"u","resourceVersion":"7"},"data":{"k":"v"}}}"#,
+            r#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+            r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired","code":410}}"#,
+        ];
+        let ty = oarlock_schema::resource("", "v1", "configmaps").unwrap().ty;
+        let mut read = 0;
+        for line in LINES.into_iter().flat_map(|line| oarlock_testkit::damaged(1, line.as_bytes(), 2000)) {
+            let line = Bytes::from(line);
+            match event(ty, &line) {
+                Ok(Event::Added(object) | Event::Modified(object) | Event::Deleted(object)) => {
+                    read += 1;
+                    let _ = object.obj();
+                }
+                Ok(Event::Bookmark { .. } | Event::Error(_)) => read += 1,
+                Err(status) => assert_eq!(status.code, 500),
+            }
+        }
+        assert!(read > 500, "only {read} were still readable");
+    }
+}

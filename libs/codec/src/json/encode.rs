@@ -1,5 +1,7 @@
 //! From structs and values to the JSON bytes that Go's encoder writes.
 
+use std::borrow::Cow;
+
 use oarlock_schema::{FieldId, Shape, Struct, Value};
 
 /// JSON bytes of an object.
@@ -184,6 +186,16 @@ fn unicode(byte: u8, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let digit = |n: u8| HEX.get(usize::from(n & 15)).copied().unwrap_or(b'0');
     out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte)]);
+}
+
+/// JSON text as it comes back once it was written, so that an object is the same before and after.
+pub(crate) fn escaped(text: Cow<'_, str>) -> Cow<'_, str> {
+    if !text.bytes().any(|b| matches!(b, b'<' | b'>' | b'&' | 0xe2)) {
+        return text;
+    }
+    let mut out = Vec::with_capacity(text.len() + 16);
+    raw(text.as_bytes(), &mut out);
+    String::from_utf8(out).map_or(text, Cow::Owned)
 }
 
 /// Appends JSON text that is kept as it came, with the characters escaped that Go escapes there.

@@ -68,6 +68,22 @@ mod tests {
     }
 
     #[test]
+    fn damaged_records_are_refused_or_written_as_they_were_read() {
+        let record = record(Some("{}"));
+        let mut whole = vec![0; encoded_len(&record)];
+        encode(&record, &mut whole).unwrap();
+        let mut read = 0;
+        for bytes in oarlock_testkit::damaged(1, &whole, 3000) {
+            let Some(record) = decode(record.revision, &bytes) else { continue };
+            read += 1;
+            let mut again = vec![0; encoded_len(&record)];
+            encode(&record, &mut again).unwrap();
+            assert_eq!(again, bytes);
+        }
+        assert!(read > 100, "only {read} were still readable");
+    }
+
+    #[test]
     fn refuses_every_truncation_of_the_head_and_the_key() {
         let record = record(None);
         let mut bytes = vec![0; encoded_len(&record)];
