@@ -1,85 +1,219 @@
 //! A safety rule counts only when the suite can fail for it: each planted bug is switched on and its test must turn red.
+//!
+//! A bug is planted behind `#[cfg(seeded_bug = "…")]` in one crate. Only that crate, and what its test needs above it, is built with the bug,
+//! in a target folder of its own, from which every crate that held a bug is removed again.
 
-use anyhow::bail;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
 
-use crate::tool::{capture, cargo, root, say};
+use anyhow::{Context, bail, ensure};
+
+use crate::tool::{capture, cargo, root, rust_files, say, seconds, target};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only this bug.
     #[arg(long)]
     only: Option<String>,
+    /// Leave out the proof that each test passes without its bug; the ordinary tests give it too.
+    #[arg(long)]
+    after_tests: bool,
 }
 
 impl Args {
-    /// Every bug.
-    pub(crate) fn all() -> Self {
-        Self { only: None }
+    /// Every bug, when all tests have just passed.
+    pub(crate) fn after_tests() -> Self {
+        Self { only: None, after_tests: true }
     }
 }
 
-/// (name in `--cfg seeded_bug="…"`, package, test filter that must fail with it and pass without)
-const BUGS: &[(&str, &str, &str)] = &[
-    (
+/// A forbidden bug and the test that must fail with it, and pass without.
+struct Bug {
+    name: &'static str,
+    package: &'static str,
+    /// `--test` target of the package; none: a test inside its library.
+    suite: Option<&'static str>,
+    test: &'static str,
+}
+
+const fn bug(name: &'static str, package: &'static str, suite: Option<&'static str>, test: &'static str) -> Bug {
+    Bug { name, package, suite, test }
+}
+
+const BUGS: &[Bug] = &[
+    bug(
+        "answer_before_fsync",
+        "oarlock-storage",
+        Some("power_loss"),
+        "a_thousand_power_losses_lose_nothing_acknowledged",
+    ),
+    bug(
+        "retry_unknown_write",
+        "oarlock-client",
+        Some("https"),
+        "a_write_is_not_repeated_when_its_outcome_is_unknown_and_a_read_is",
+    ),
+    bug(
         "restart_before_termination",
         "oarlock-tests-sim",
+        None,
         "an_actor_that_hangs_is_killed_and_replaced_only_after_its_termination",
     ),
-    ("retry_unknown_write", "oarlock-client", "a_write_is_not_repeated_when_its_outcome_is_unknown_and_a_read_is"),
-    (
+    bug("read_undurable", "oarlock-store", Some("store"), "nobody_sees_a_write_before_it_is_durable"),
+    bug(
+        "watch_skips_event",
+        "oarlock-store",
+        Some("watch_model"),
+        "every_watcher_gets_what_a_naive_filter_gives_or_one_gone",
+    ),
+    bug(
         "relist_keeps_deleted",
         "oarlock-informer",
+        None,
         "an_expired_revision_replaces_the_state_and_reports_what_went_missing",
     ),
-    ("two_workers_one_key", "oarlock-informer", "at_most_so_many_workers_run_and_never_two_on_one_key"),
-    ("own_writes_unseen", "oarlock-informer", "a_key_is_not_decided_again_before_its_own_writes_show"),
-    ("answer_before_fsync", "oarlock-storage", "a_thousand_power_losses_lose_nothing_acknowledged"),
-    ("read_undurable", "oarlock-store", "nobody_sees_a_write_before_it_is_durable"),
-    ("watch_skips_event", "oarlock-store", "every_watcher_gets_what_a_naive_filter_gives_or_one_gone"),
-    ("arbiter_trusts_shards", "oarlock-scheduler", "the_arbiter_accepts_exactly_what_the_oracle_allows"),
+    bug("two_workers_one_key", "oarlock-informer", None, "at_most_so_many_workers_run_and_never_two_on_one_key"),
+    bug("own_writes_unseen", "oarlock-informer", None, "a_key_is_not_decided_again_before_its_own_writes_show"),
+    bug("arbiter_trusts_shards", "oarlock-scheduler", None, "the_arbiter_accepts_exactly_what_the_oracle_allows"),
 ];
 
-/// Switches on each bug in turn.
+/// Selected with every test: they bring the features of third-party crates that the workspace as a whole has, so that nothing is built twice
+/// and a compile cache knows it. The programs have no library, and the libraries are low and small.
+const FEATURES: [&str; 5] = ["oarlock", "oarlock-loadtests", "xtask", "oarlock-client", "oarlock-storage"];
+
+/// Switches on each bug in turn; fails when one survives, or when anything but its own test fails.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut missed = Vec::new();
-    for (bug, package, test) in BUGS.iter().filter(|(bug, ..)| args.only.as_deref().is_none_or(|only| only == *bug)) {
-        let (clean, text) = capture(&mut test_command(package, test, None)?)?;
-        if !clean || !ran_a_test(&text) {
-            bail!("{package} {test}: does not pass without the bug\n{text}");
+    let homes = homes()?;
+    let rows: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
+    let planted: BTreeSet<&str> = homes.keys().map(String::as_str).collect();
+    ensure!(planted == rows, "planted bugs and rows differ: {:?}", planted.symmetric_difference(&rows));
+    let bugs: Vec<&Bug> = BUGS.iter().filter(|bug| args.only.as_deref().is_none_or(|only| only == bug.name)).collect();
+    ensure!(!bugs.is_empty(), "no such bug");
+
+    let nursery = Nursery::new()?;
+    nursery.remove(homes.values())?;
+    if !args.after_tests {
+        for bug in &bugs {
+            let (passed, text) = capture(&mut nursery.test(bug))?;
+            ensure!(passed && failed(&text).is_empty() && ran(&text, bug), "without {} it fails\n{text}", bug.name);
+            say(&format!("{:<28} passes {}", "no bug", bug.test));
         }
-        let (passed, text) = capture(&mut test_command(package, test, Some(bug))?)?;
-        let compiled = text.contains("test result:");
-        if passed || !compiled {
-            missed.push(format!("{bug}: {}", if compiled { "nothing failed" } else { "did not build" }));
+    }
+    let mut table = Vec::new();
+    let mut survived = Vec::new();
+    for bug in bugs {
+        let home = homes.get(bug.name).context("a bug without a home")?;
+        nursery.remove([home])?;
+        let (took, verdict) = seconds(|| nursery.verdict(bug, home))?;
+        if let Err(why) = &verdict {
+            say(&format!("{}: {why}", bug.name));
+            survived.push(bug.name);
         }
-        say(&format!("{bug:<32} {}", if passed || !compiled { "MISSED" } else { "caught" }));
+        let outcome = if verdict.is_ok() { "caught by" } else { "MISSED by" };
+        say(&format!("{:<28} {outcome} {} ({took:.0} s)", bug.name, bug.test));
+        table.push(format!("{:<28} {outcome} {:<70} {:<18} {took:>5.1} s", bug.name, bug.test, bug.package));
+        nursery.remove([home])?;
     }
-    if !missed.is_empty() {
-        bail!("seeded bugs missed:\n  {}", missed.join("\n  "));
-    }
+    say(&format!("\n{}", table.join("\n")));
+    ensure!(survived.is_empty(), "seeded bugs missed: {}", survived.join(", "));
     Ok(())
 }
 
-/// The planted bug reaches only our own crates: cargo calls a wrapper for these, which adds the `--cfg`, so that third-party crates are built
-/// once for all bugs. Cargo tells wrappers apart by their path, hence one file per bug.
-fn test_command(package: &str, test: &str, bug: Option<&str>) -> anyhow::Result<std::process::Command> {
-    let folder = root().join("target/seeded-bugs");
-    let mut command = cargo();
-    command.args(["test", "-q", "-p", package, "--target-dir"]).arg(&folder).args(["--", test]);
-    command.env_remove("RUSTC_WRAPPER");
-    if let Some(bug) = bug {
-        let wrapper = folder.join(format!("with-{bug}"));
+/// Which package each planted bug lives in, as the sources say.
+fn homes() -> anyhow::Result<BTreeMap<String, String>> {
+    let mut homes = BTreeMap::new();
+    for path in rust_files()?.into_iter().filter(|path| !path.starts_with("xtask")) {
+        let text = std::fs::read_to_string(root().join(&path)).with_context(|| path.display().to_string())?;
+        let Some(folder) = path.iter().nth(1).and_then(|part| part.to_str()) else { continue };
+        for name in text.split("seeded_bug = \"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            let home = format!("oarlock-{folder}");
+            let other = homes.insert(name.to_owned(), home.clone()).filter(|other| *other != home);
+            ensure!(other.is_none(), "{name} is planted in two crates: {home} and {other:?}");
+        }
+    }
+    Ok(homes)
+}
+
+/// The target folder in which crates with bugs are built.
+struct Nursery {
+    folder: PathBuf,
+    wrapper: PathBuf,
+}
+
+impl Nursery {
+    /// Cargo calls the wrapper for every crate; it adds the `--cfg` for the one that is named in the environment, and passes the others to
+    /// the compile cache if there is one.
+    fn new() -> anyhow::Result<Self> {
+        let folder = target().join("seeded-bugs");
+        let wrapper = folder.join("rustc");
         std::fs::create_dir_all(&folder)?;
         std::fs::write(
             &wrapper,
-            format!("#!/bin/sh\nrustc=$1; shift\nexec \"$rustc\" \"$@\" --cfg 'seeded_bug=\"{bug}\"'\n"),
+            r#"#!/bin/sh
+case " $* " in
+*" --crate-name $SEEDED_CRATE "*) exec "$@" --cfg "seeded_bug=\"$SEEDED_BUG\"" ;;
+*) exec ${SEEDED_CACHE:+"$SEEDED_CACHE"} "$@" ;;
+esac
+"#,
         )?;
         std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        command.env("RUSTC_WORKSPACE_WRAPPER", wrapper);
+        Ok(Self { folder, wrapper })
     }
-    Ok(command)
+
+    /// Forgets what was built of these packages, with a bug or without.
+    fn remove<'a>(&self, packages: impl IntoIterator<Item = &'a String>) -> anyhow::Result<()> {
+        let mut command = cargo();
+        command.args(["clean", "--target-dir"]).arg(&self.folder);
+        for package in packages {
+            command.args(["-p", package]);
+        }
+        let (ok, text) = capture(&mut command)?;
+        if !ok {
+            bail!("{text}");
+        }
+        Ok(())
+    }
+
+    /// Runs a bug's test. A suite is found by its name among all packages of the table; for a test inside a library only this one is selected,
+    /// because cargo builds the tests of every library it is given.
+    fn test(&self, bug: &Bug) -> Command {
+        let mut command = cargo();
+        command.args(["test", "--no-fail-fast", "--target-dir"]).arg(&self.folder);
+        let packages =
+            BUGS.iter().map(|bug| bug.package).filter(|package| bug.suite.is_some() || *package == bug.package);
+        for package in packages.chain(FEATURES).collect::<BTreeSet<_>>() {
+            command.args(["-p", package]);
+        }
+        match bug.suite {
+            Some(suite) => command.args(["--test", suite]),
+            None => command.arg("--lib"),
+        };
+        let cache = std::env::var_os("RUSTC_WRAPPER").unwrap_or_default();
+        command.env("RUSTC_WRAPPER", &self.wrapper).env("SEEDED_CACHE", cache).env("CARGO_INCREMENTAL", "0");
+        command.env("SEEDED_CRATE", "none").env("SEEDED_BUG", "").args(["--", bug.test]);
+        command
+    }
+
+    /// Whether the bug's own test, and nothing else, fails with it.
+    fn verdict(&self, bug: &Bug, home: &str) -> anyhow::Result<Result<(), String>> {
+        let mut command = self.test(bug);
+        let (passed, text) = capture(command.env("SEEDED_CRATE", home.replace('-', "_")).env("SEEDED_BUG", bug.name))?;
+        Ok(match failed(&text).as_slice() {
+            [own] if own.ends_with(bug.test) && !passed => Ok(()),
+            [] if passed && ran(&text, bug) => Err("its test passes with it".to_owned()),
+            [] => Err(format!("its test did not come to an end\n{text}")),
+            others => Err(format!("{} failed\n{text}", others.join(", "))),
+        })
+    }
 }
 
-fn ran_a_test(text: &str) -> bool {
-    text.lines().filter_map(|l| l.split("test result: ok. ").nth(1)).any(|rest| !rest.starts_with("0 passed"))
+/// The tests that libtest reports as failed.
+fn failed(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect()
+}
+
+fn ran(text: &str, bug: &Bug) -> bool {
+    let end = format!("{} ... ok", bug.test);
+    text.lines().any(|line| line.starts_with("test ") && line.ends_with(&end))
 }

@@ -10,6 +10,19 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_path_buf()
 }
 
+/// Cargo's target folder.
+pub(crate) fn target() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// How many seconds an action took, and what came of it.
+pub(crate) fn seconds<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(f64, T)> {
+    #[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
+    let start = std::time::Instant::now();
+    let outcome = action()?;
+    Ok((start.elapsed().as_secs_f64(), outcome))
+}
+
 /// Runs a command in the workspace's folder; its output goes to ours.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let shown = show(command);
