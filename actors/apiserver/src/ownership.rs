@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use oarlock_client::WriteOptions;
 use oarlock_meta::{Status, Time};
-use oarlock_patch::apply::{self, Writer, manager_name};
+use oarlock_patch::apply::{self, Versions, Writer, manager_name};
 use oarlock_registry::prepare;
 use oarlock_runtime::clock;
 use oarlock_schema::{Obj, Resource, Str, Struct, Value};
@@ -32,25 +32,77 @@ impl Owned {
             subresource: target.subresource,
             reset: prepare::reset_paths(target.resource(), target.subresource),
             now: Time::from_unix(clock::wall().as_second()),
+            versions: Versions::ONE,
         }
     }
 }
 
-/// Notes the owner of a new object's fields.
-pub(crate) fn on_create(caller: &Caller, target: &Target<'_>, options: &WriteOptions, obj: &mut Obj) {
-    apply::track_create(obj, &Owned::new(caller, target, options).writer(target));
+/// Notes the owner of a new object's fields, in the form in which they were written.
+///
+/// # Errors
+/// When the kind has no such form.
+pub(crate) fn on_create(
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &WriteOptions,
+    obj: &mut Obj,
+) -> Result<(), Status> {
+    let owned = Owned::new(caller, target, options);
+    if target.serves_stored() {
+        apply::track_create(obj, &owned.writer(target));
+        return Ok(());
+    }
+    let mut served = target.to_served(obj.clone())?;
+    apply::track_create(&mut served, &owned.writer(target));
+    take_managers(obj, &served);
+    Ok(())
 }
 
 /// Notes that the server itself made an object.
 pub(crate) fn of_server(resource: &Resource, obj: &mut Obj) {
     let now = Time::from_unix(clock::wall().as_second());
     let api_version = &resource.group_version();
-    apply::track_create(obj, &Writer { manager: "kube-apiserver", api_version, subresource: "", reset: &[], now });
+    let writer = Writer {
+        manager: "kube-apiserver",
+        api_version,
+        subresource: "",
+        reset: &[],
+        now,
+        versions: Versions::ONE,
+    };
+    apply::track_create(obj, &writer);
 }
 
-/// Notes who owns what after a change.
-pub(crate) fn on_update(caller: &Caller, target: &Target<'_>, options: &WriteOptions, obj: &mut Obj, old: &Obj) {
-    apply::track_update(old, obj, &Owned::new(caller, target, options).writer(target));
+/// Notes who owns what after a change, in the forms in which each owner wrote it.
+///
+/// # Errors
+/// When the kind has no such form.
+pub(crate) fn on_update(
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &WriteOptions,
+    obj: &mut Obj,
+    old: &Obj,
+) -> Result<(), Status> {
+    let owned = Owned::new(caller, target, options);
+    if !target.has_versions() {
+        apply::track_update(old, obj, &owned.writer(target));
+        return Ok(());
+    }
+    let convert = |obj: &Obj, version: &str| target.to_version(obj, version);
+    let writer = Writer { versions: Versions::of(&convert), ..owned.writer(target) };
+    let mut served = target.to_served(obj.clone())?;
+    apply::track_update(&target.to_served(old.clone())?, &mut served, &writer);
+    take_managers(obj, &served);
+    Ok(())
+}
+
+fn take_managers(obj: &mut Obj, from: &Obj) {
+    let path = ["metadata", "managedFields"];
+    match from.at(&path) {
+        Some(managers) => drop(obj.set_at(&path, managers.clone())),
+        None => prepare::remove_at(obj, &path),
+    }
 }
 
 /// Applies a configuration to the current object, or to nothing. The result has its managedFields but no defaults.

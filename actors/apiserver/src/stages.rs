@@ -2,6 +2,7 @@
 
 use oarlock_admission::{Attributes, Operation, Subject};
 use oarlock_meta::Status;
+use oarlock_registry::kind::{Request, Requester};
 pub(crate) use oarlock_registry::stored::encode;
 use oarlock_schema::Obj;
 use oarlock_storage::Append;
@@ -34,6 +35,13 @@ pub(crate) fn attributes<'a>(
         together: Vec::new(),
         held: Vec::new(),
     }
+}
+
+/// What a strategy knows of a write.
+pub(crate) fn request<'a>(caller: &'a Caller, target: &Target<'a>, now: &'a str) -> Request<'a> {
+    let user = &caller.user;
+    let user = Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra: &user.extra };
+    Request { resource: target.resource(), endpoint: target.subresource, now, user }
 }
 
 /// How a commit ended.

@@ -129,19 +129,17 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
     Ok(Running { server, address })
 }
 
-/// Events go after `ttl` without a new occurrence.
+/// Events go `ttl` after they were made or last told that what they are about happened again, whatever times they came with.
 async fn expire_events(system: &System, store: &Store, ttl: Duration) -> Result<(), oarlock_runtime::Error> {
     let expiry = move |entry: &Entry| {
         let bytes = entry.bytes()?;
         let obj = oarlock_registry::index::decode(bytes, oarlock_schema::type_named("core/v1.Event")?).ok()?;
-        let text = |path: &[&str]| obj.at(path).and_then(Value::as_str).filter(|t| !t.is_empty()).map(str::to_owned);
-        let micros = text(&["series", "lastObservedTime"]).or_else(|| text(&["eventTime"]));
-        let seconds = text(&["lastTimestamp"]).or_else(|| text(&["metadata", "creationTimestamp"]));
-        let last = seconds.and_then(|t| Time::parse(&t).ok()).map(|t| t.unix());
-        let last = last
-            .into_iter()
-            .chain(micros.and_then(|t| MicroTime::parse(&t).ok()).map(|t| t.unix_micros() / 1_000_000))
-            .max()?;
+        let text = |path: &[&str]| obj.at(path).and_then(Value::as_str).filter(|t| !t.is_empty());
+        let seconds = [["metadata", "creationTimestamp"].as_slice(), &["lastTimestamp"]];
+        let seconds = seconds.iter().filter_map(|path| Time::parse(text(path)?).ok()).map(|t| t.unix());
+        let micros = [["series", "lastObservedTime"].as_slice(), &["eventTime"]];
+        let micros = micros.iter().filter_map(|path| MicroTime::parse(text(path)?).ok());
+        let last = seconds.chain(micros.map(|t| t.unix_micros() / 1_000_000)).max()?;
         let ttl = i64::try_from(ttl.as_secs()).ok()?;
         jiff::Timestamp::from_second(last.saturating_add(ttl)).ok()
     };

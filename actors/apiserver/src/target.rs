@@ -4,7 +4,7 @@ use bytes::Bytes;
 use oarlock_client::Object;
 use oarlock_meta::{GroupKind, Status};
 use oarlock_registry::{KindDef, index, key};
-use oarlock_schema::{Obj, Resource, TypeRef};
+use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef};
 use oarlock_storage::Key;
 use oarlock_store::Entry;
 
@@ -72,13 +72,34 @@ impl<'a> Target<'a> {
     /// Group and kind, as 422 names them.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
-        GroupKind::new(self.resource().group, self.resource().kind)
+        // Upstream validates the internal type, whose group is that of the stored one (events).
+        let group = self.stored_type().gvk.map_or(self.resource().group, |gvk| gvk.group);
+        GroupKind::new(group, self.resource().kind)
     }
 
     /// Stored and served form are the same bytes.
     #[must_use]
     pub fn serves_stored(&self) -> bool {
         std::ptr::eq(self.stored_type(), self.resource().ty)
+    }
+
+    /// Whether the kind is served in several forms.
+    #[must_use]
+    pub fn has_versions(&self) -> bool {
+        let prefix = self.resource().storage.map(|s| s.prefix);
+        RESOURCES.iter().any(|row| {
+            !std::ptr::eq(row.ty, self.stored_type()) && row.storage.is_some_and(|s| Some(s.prefix) == prefix)
+        })
+    }
+
+    /// The object in the form of another version (as `autoscaling/v2`); `None` when the kind has no such version.
+    #[must_use]
+    pub fn to_version(&self, obj: &Obj, version: &str) -> Option<Obj> {
+        let prefix = self.resource().storage?.prefix;
+        let same = |row: &&Resource| row.storage.is_some_and(|s| s.prefix == prefix) && row.group_version() == version;
+        let ty = RESOURCES.iter().find(same)?.ty;
+        let stored = self.to_stored(obj.clone()).ok()?;
+        if std::ptr::eq(ty, stored.ty()) { Some(stored) } else { self.kind.strategy.convert(&stored, ty).ok() }
     }
 
     /// Converts a request's object into the stored type.

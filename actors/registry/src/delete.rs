@@ -26,21 +26,31 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 /// Decides. `revision` is the stored object's, `now` the time as RFC 3339 seconds with its Unix seconds.
 ///
 /// # Errors
-/// 409 when a precondition does not hold.
+/// 403 for what may never be deleted, 409 when a precondition does not hold.
 pub fn plan(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions, now: Now) -> Result<Plan, Status> {
+    if let Some(why) = kind.strategy.undeletable(obj) {
+        return Err(Status::forbidden(&kind.resource.group_resource(), obj.name(), why));
+    }
     check_preconditions(kind, obj, revision, ask)?;
     let meta = obj.meta();
     let deleting = !meta.deletion_timestamp().unwrap_or("").is_empty();
     let grace = kind.strategy.grace(obj, ask.grace_period_seconds);
-    let finalizers = deletion_finalizers(obj, ask.propagation);
-    let finalizers_change = finalizers.as_ref().is_some_and(|f| !same(f, obj));
+    let finalizers = deletion_finalizers(kind, obj, ask.propagation);
 
     if deleting {
-        return Ok(plan_again(kind, obj, grace, finalizers.filter(|_| finalizers_change), now));
+        return Ok(plan_again(kind, obj, grace, finalizers, now));
     }
     let mut marked = obj.clone();
     if let Some(list) = &finalizers {
         set_finalizers(&mut marked, list);
+    }
+    if kind.strategy.marks_first() {
+        let at = (now.format)(now.unix);
+        kind.strategy.begin_delete(&mut marked, &at);
+        if let Some(mut meta) = marked.meta_mut() {
+            meta.set_deletion_timestamp(at);
+        }
+        return Ok(Plan::Mark(Box::new(marked)));
     }
     let kept = !marked.meta().finalizers().is_empty() || kind.strategy.holds_deletion(obj);
     let seconds = match grace {
@@ -51,7 +61,7 @@ pub fn plan(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions, now: N
         return Ok(Plan::Remove);
     }
     mark(&mut marked, seconds, now);
-    kind.strategy.begin_delete(&mut marked);
+    kind.strategy.begin_delete(&mut marked, &(now.format)(now.unix));
     Ok(Plan::Mark(Box::new(marked)))
 }
 
@@ -108,27 +118,25 @@ fn mark(obj: &mut Obj, seconds: i64, now: Now) {
     }
 }
 
-/// Finalizers after adding or removing what the propagation asks for; `None` when it asks for nothing.
-fn deletion_finalizers(obj: &Obj, propagation: Option<Propagation>) -> Option<Vec<Str>> {
+/// Finalizers after adding or removing what the propagation asks for; `None` when they stay (upstream
+/// `deletionFinalizersForGarbageCollection`). The request decides, else what the object already carries, else the kind.
+fn deletion_finalizers(kind: KindDef, obj: &Obj, asked: Option<Propagation>) -> Option<Vec<Str>> {
+    let default = kind.strategy.default_propagation()?;
     let current = obj.meta().finalizers();
-    let has = |name: &str| current.iter().any(|f| f == name);
-    let add = match propagation {
-        Some(Propagation::Orphan) => Some(ORPHAN),
-        Some(Propagation::Foreground) => Some(FOREGROUND),
-        Some(Propagation::Background) => None,
-        // Without a word in the request, what the object already carries stands.
-        None => return None,
+    let carried = current.iter().find_map(|f| match f {
+        ORPHAN => Some(Propagation::Orphan),
+        FOREGROUND => Some(Propagation::Foreground),
+        _ => None,
+    });
+    let add = match asked.or(carried).unwrap_or(default) {
+        Propagation::Orphan => Some(ORPHAN),
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Background => None,
     };
-    if add.is_none() && !has(ORPHAN) && !has(FOREGROUND) {
-        return None;
-    }
     let mut list: Vec<Str> = current.iter().filter(|f| *f != ORPHAN && *f != FOREGROUND).map(Str::new).collect();
     list.extend(add.map(Str::new));
-    Some(list)
-}
-
-fn same(list: &[Str], obj: &Obj) -> bool {
-    list.iter().map(Str::as_str).eq(obj.meta().finalizers().iter())
+    let same = list.len() == current.len() && current.iter().all(|f| list.iter().any(|l| l == f));
+    (!same).then_some(list)
 }
 
 fn set_finalizers(obj: &mut Obj, list: &[Str]) {
@@ -141,7 +149,11 @@ fn set_finalizers(obj: &mut Obj, list: &[Str]) {
     }
 }
 
-fn check_preconditions(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions) -> Result<(), Status> {
+/// Whether the object is the one that the caller means.
+///
+/// # Errors
+/// 409 when it is not.
+pub fn check_preconditions(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions) -> Result<(), Status> {
     let resource = kind.resource;
     // Two kinds check in their storage, all others before it: other words, and the kind in place of the resource.
     let late = matches!(resource.plural, "namespaces" | "customresourcedefinitions");

@@ -1,6 +1,11 @@
 //! Strategies of the kinds that decide something for themselves, one file each.
 
+pub mod apiextensions;
+pub mod apiregistration;
 pub mod apps;
 pub mod autoscaling;
 pub mod batch;
+pub mod certificates;
 pub mod core;
+pub mod discovery;
+pub mod scheduling;

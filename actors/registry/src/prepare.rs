@@ -3,25 +3,13 @@
 
 use oarlock_schema::{Obj, Resource, Struct, Value, canonical};
 
-use crate::kind::KindDef;
-
-/// Which endpoint of a resource is written: `""` or a subresource.
-pub type Endpoint<'a> = &'a str;
-
-/// What the server stamps on a new object.
-#[derive(Clone, Debug)]
-pub struct Stamp {
-    /// `metadata.uid`.
-    pub uid: String,
-    /// `metadata.creationTimestamp`, RFC 3339 seconds.
-    pub now: String,
-}
+use crate::kind::{KindDef, Request};
 
 /// Fills in system metadata of a new object and drops what clients may not set.
-pub fn before_create(kind: KindDef, obj: &mut Obj, stamp: &Stamp) {
+pub fn before_create(kind: KindDef, request: &Request<'_>, uid: &str, obj: &mut Obj) {
     let resource = kind.resource;
     if let Some(mut meta) = obj.meta_mut() {
-        meta.set_uid(stamp.uid.as_str()).set_creation_timestamp(stamp.now.as_str());
+        meta.set_uid(uid).set_creation_timestamp(request.now);
         meta.clear_deletion_timestamp()
             .clear_deletion_grace_period_seconds()
             .clear_self_link()
@@ -32,11 +20,23 @@ pub fn before_create(kind: KindDef, obj: &mut Obj, stamp: &Stamp) {
             meta.clear_generation();
         }
     }
-    kind.strategy.prepare_create(resource, obj);
+    kind.strategy.prepare_create(request, obj);
 }
 
-/// Restores system metadata from the stored object, puts back what the endpoint may not change, counts the generation.
-pub fn before_update(kind: KindDef, endpoint: Endpoint<'_>, new: &mut Obj, old: &Obj) {
+/// Puts back what the endpoint may not change, and counts the generation.
+pub fn before_update(kind: KindDef, request: &Request<'_>, new: &mut Obj, old: &Obj) {
+    keep_metadata(new, old);
+    kind.strategy.prepare_update(request, new, old);
+    if kind.resource.generation && request.endpoint != "status" && kind.strategy.bumps_generation(new, old) {
+        let next = old.meta().generation() + 1;
+        if let Some(mut meta) = new.meta_mut() {
+            meta.set_generation(next);
+        }
+    }
+}
+
+/// Restores system metadata from the stored object.
+pub fn keep_metadata(new: &mut Obj, old: &Obj) {
     let stored = old.meta();
     if let Some(mut meta) = new.meta_mut() {
         if meta.read().uid().is_empty() {
@@ -46,13 +46,6 @@ pub fn before_update(kind: KindDef, endpoint: Endpoint<'_>, new: &mut Obj, old: 
             copy_field(old, field, &mut meta);
         }
         meta.clear_self_link().clear_resource_version();
-    }
-    kind.strategy.prepare_update(kind.resource, endpoint, new, old);
-    if kind.resource.generation && endpoint != "status" && kind.strategy.bumps_generation(new, old) {
-        let next = old.meta().generation() + 1;
-        if let Some(mut meta) = new.meta_mut() {
-            meta.set_generation(next);
-        }
     }
 }
 
@@ -78,8 +71,8 @@ pub fn reset_for_create(resource: &Resource, obj: &mut Obj) {
 }
 
 /// Puts back the paths that this endpoint may not change.
-pub fn reset_for_update(resource: &Resource, endpoint: Endpoint<'_>, new: &mut Obj, old: &Obj) {
-    for path in reset_paths(resource, endpoint) {
+pub fn reset_for_update(request: &Request<'_>, new: &mut Obj, old: &Obj) {
+    for path in reset_paths(request.resource, request.endpoint) {
         reset(new, path, Some(old));
     }
 }
@@ -93,17 +86,25 @@ pub fn restore(new: &mut Obj, old: &Obj, fields: &[&str]) {
 
 /// The paths that an endpoint puts back (schema data `reset`).
 #[must_use]
-pub fn reset_paths(resource: &Resource, endpoint: Endpoint<'_>) -> &'static [&'static str] {
+pub fn reset_paths(resource: &Resource, endpoint: &str) -> &'static [&'static str] {
     resource.reset.iter().find(|(name, _)| *name == endpoint).map_or(&[], |(_, paths)| paths)
 }
 
 fn reset(obj: &mut Obj, path: &str, old: Option<&Obj>) {
     let names: smallvec::SmallVec<[&str; 4]> = path.split('.').collect();
-    match old.and_then(|o| o.at(&names)) {
-        Some(value) => {
-            obj.set_at(&names, value.clone());
-        }
+    match old {
+        Some(old) => restore_at(obj, old, &names),
         None => remove_at(obj, &names),
+    }
+}
+
+/// Puts what stands at a path back to what is stored.
+pub fn restore_at(new: &mut Obj, old: &Obj, path: &[&str]) {
+    match old.at(path) {
+        Some(value) => {
+            new.set_at(path, value.clone());
+        }
+        None => remove_at(new, path),
     }
 }
 

@@ -2,14 +2,20 @@
 
 use oarlock_schema::Resource;
 
-use crate::kind::{Generic, KindDef, Strategy};
-use crate::kinds::apps::deployment::DeploymentStrategy;
+use crate::kind::{Generic, KindDef, Orphaning, StatusOnly, Strategy};
+use crate::kinds::apiextensions::custom_resource_definition::CustomResourceDefinitionStrategy;
+use crate::kinds::apiregistration::api_service::ApiServiceStrategy;
+use crate::kinds::apps::{daemon_set::DaemonSetStrategy, deployment::DeploymentStrategy};
 use crate::kinds::autoscaling::horizontal_pod_autoscaler::HorizontalPodAutoscalerStrategy;
 use crate::kinds::batch::job::JobStrategy;
+use crate::kinds::certificates::certificate_signing_request::CertificateSigningRequestStrategy;
 use crate::kinds::core::{
-    event::EventStrategy, namespace::NamespaceStrategy, node::NodeStrategy, persistent_volume::PendingStrategy,
-    pod::PodStrategy,
+    event::EventStrategy, namespace::NamespaceStrategy, node::NodeStrategy,
+    persistent_volume::PersistentVolumeStrategy, persistent_volume_claim::PersistentVolumeClaimStrategy,
+    pod::PodStrategy, service::ServiceStrategy,
 };
+use crate::kinds::discovery::endpoint_slice::EndpointSliceStrategy;
+use crate::kinds::scheduling::priority_class::PriorityClassStrategy;
 
 type Row = (&'static str, &'static str, &'static dyn Strategy);
 
@@ -18,13 +24,22 @@ const STRATEGIES: &[Row] = &[
     ("", "events", &EventStrategy),
     ("", "namespaces", &NamespaceStrategy),
     ("", "nodes", &NodeStrategy),
-    ("", "persistentvolumeclaims", &PendingStrategy),
-    ("", "persistentvolumes", &PendingStrategy),
+    ("", "persistentvolumeclaims", &PersistentVolumeClaimStrategy),
+    ("", "persistentvolumes", &PersistentVolumeStrategy),
     ("", "pods", &PodStrategy),
+    ("", "replicationcontrollers", &Orphaning),
+    ("", "services", &ServiceStrategy),
+    ("apiextensions.k8s.io", "customresourcedefinitions", &CustomResourceDefinitionStrategy),
+    ("apiregistration.k8s.io", "apiservices", &ApiServiceStrategy),
+    ("apps", "daemonsets", &DaemonSetStrategy),
     ("apps", "deployments", &DeploymentStrategy),
     ("autoscaling", "horizontalpodautoscalers", &HorizontalPodAutoscalerStrategy),
     ("batch", "jobs", &JobStrategy),
+    ("certificates.k8s.io", "certificatesigningrequests", &CertificateSigningRequestStrategy),
+    ("discovery.k8s.io", "endpointslices", &EndpointSliceStrategy),
     ("events.k8s.io", "events", &EventStrategy),
+    ("networking.k8s.io", "servicecidrs", &StatusOnly),
+    ("scheduling.k8s.io", "priorityclasses", &PriorityClassStrategy),
 ];
 
 fn strategy(resource: &Resource) -> &'static dyn Strategy {

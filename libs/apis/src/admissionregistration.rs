@@ -12,6 +12,8 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("admissionregistration/v1.MutatingWebhook")
         .enums(&["failurePolicy", "matchPolicy", "reinvocationPolicy"])
         .validate(webhook::validate),
+    TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicySpec").enums(&["failurePolicy"]),
+    TypeRules::of("admissionregistration/v1.MatchResources").enums(&["matchPolicy"]),
     TypeRules::of("admissionregistration/v1.WebhookClientConfig").validate(webhook::validate_client),
     TypeRules::of("admissionregistration/v1.RuleWithOperations").enums(&["scope"]).validate(webhook::validate_rule),
     TypeRules::of("admissionregistration/v1.NamedRuleWithOperations")

@@ -12,25 +12,32 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("apps/v1.DeploymentSpec")
         .non_negative(&["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"])
         .immutable(&["selector"])
-        .validate(deployment::validate),
+        .validate(deployment::validate)
+        .after(deployment::after),
     TypeRules::of("apps/v1.DeploymentStrategy")
         .default(deployment::default_strategy)
         .validate(deployment::validate_strategy),
     TypeRules::of("apps/v1.ReplicaSetSpec")
         .non_negative(&["replicas", "minReadySeconds"])
         .immutable(&["selector"])
-        .validate(deployment::validate_replica_set),
+        .validate(deployment::validate_replica_set)
+        .after(deployment::after_replica_set),
+    TypeRules::of("apps/v1.DaemonSet").default(daemon_set::default),
     TypeRules::of("apps/v1.DaemonSetSpec")
         .non_negative(&["minReadySeconds", "revisionHistoryLimit"])
         .immutable(&["selector"])
-        .validate(daemon_set::validate),
+        .validate(daemon_set::validate)
+        .after(daemon_set::after),
     TypeRules::of("apps/v1.DaemonSetUpdateStrategy")
         .default(daemon_set::default_strategy)
         .validate(daemon_set::validate_strategy),
     TypeRules::of("apps/v1.StatefulSetSpec")
         .non_negative(&["replicas", "minReadySeconds"])
         .default(stateful_set::default)
+        .seen_as(stateful_set::with_claims)
         .validate(stateful_set::validate)
+        .after(stateful_set::after)
+        .create(stateful_set::create)
         .validate_update(stateful_set::validate_update)
         .warnings(stateful_set::warnings),
     TypeRules::of("apps/v1.StatefulSetOrdinals").non_negative(&["start"]),

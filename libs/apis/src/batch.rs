@@ -8,7 +8,7 @@ pub mod job;
 
 /// Rows of the batch group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("batch/v1.Job").default(job::default).validate(job::validate),
+    TypeRules::of("batch/v1.Job").default(job::default).validate(job::validate).validate_update(job::validate_update),
     TypeRules::of("batch/v1.JobSpec")
         .non_negative(&[
             "parallelism",
@@ -21,7 +21,7 @@ pub const TYPES: &[TypeRules] = &[
         ])
         .enums(&["podReplacementPolicy"])
         .validate(job::validate_spec)
-        .validate_update(job::validate_spec_update),
+        .after(job::after),
     TypeRules::of("batch/v1.PodFailurePolicyRule").validate(job::validate_failure_rule),
     TypeRules::of("batch/v1.CronJob").validate(cron_job::validate),
     TypeRules::of("batch/v1.CronJobSpec")

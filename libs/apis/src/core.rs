@@ -36,7 +36,7 @@ pub const POD_TYPES: &[TypeRules] = &[
         .validate_update(pod_update::validate_update)
         .warnings(pod_warnings::warnings),
     TypeRules::of("core/v1.PodTemplateSpec").validate(pod_template::validate).warnings(pod_warnings::warnings),
-    TypeRules::of("core/v1.PodSpec").default(pod_spec::default).validate(pod_spec::validate),
+    TypeRules::of("core/v1.PodSpec").default(pod_spec::default).after(pod_spec::validate),
     TypeRules::of("core/v1.Container")
         .required(&["name", "image"])
         .enums(&["imagePullPolicy"])
@@ -107,8 +107,7 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("core/v1.NodeStatus").default(node::default),
     TypeRules::of("core/v1.Event").validate(event::validate),
     TypeRules::of("core/v1.ResourceQuotaSpec").immutable(&["scopes"]).validate(quota::validate),
-    TypeRules::of("core/v1.PersistentVolumeSpec")
-        .enums(&["persistentVolumeReclaimPolicy", "volumeMode"])
+    TypeRules::of("core/v1.PersistentVolume")
         .default(persistent_volume::default)
         .validate(persistent_volume::validate)
         .validate_update(persistent_volume::validate_update)
@@ -120,5 +119,6 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("core/v1.ReplicationController").default(replication_controller::default),
     TypeRules::of("core/v1.ReplicationControllerSpec")
         .non_negative(&["replicas", "minReadySeconds"])
-        .validate(replication_controller::validate),
+        .validate(replication_controller::validate)
+        .after(replication_controller::after),
 ];

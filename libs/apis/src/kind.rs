@@ -21,8 +21,13 @@ pub const DEFAULT: KindRules = KindRules { ty: "", name: subdomain };
 /// Kinds that differ only in the form of their names.
 pub const COMMON: &[KindRules] = &[
     KindRules { ty: "apiregistration/v1.APIService", name: path_segment },
+    KindRules { ty: "apps/v1.StatefulSet", name: label },
+    KindRules { ty: "certificates/v1.CertificateSigningRequest", name: path_segment },
+    KindRules { ty: "core/v1.Event", name: path_segment },
     KindRules { ty: "core/v1.Namespace", name: label },
     KindRules { ty: "core/v1.Service", name: label_1035 },
+    KindRules { ty: "networking/v1.IPAddress", name: ip },
+    KindRules { ty: "policy/v1.PodDisruptionBudget", name: path_segment },
     KindRules { ty: "rbac/v1.ClusterRole", name: path_segment },
     KindRules { ty: "rbac/v1.ClusterRoleBinding", name: path_segment },
     KindRules { ty: "rbac/v1.Role", name: path_segment },
@@ -51,6 +56,19 @@ pub fn label_1035(name: &str, prefix: bool) -> Vec<String> {
 #[must_use]
 pub fn path_segment(name: &str, _prefix: bool) -> Vec<String> {
     crate::rules::formats::path_segment(name)
+}
+
+/// An address in its canonical form (upstream `ValidateIPAddressName`).
+#[must_use]
+pub fn ip(name: &str, _prefix: bool) -> Vec<String> {
+    let wrong = match name.parse::<std::net::IpAddr>() {
+        Err(_) => Some("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()),
+        Ok(std::net::IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {
+            Some("must not be an IPv4-mapped IPv6 address".to_owned())
+        }
+        Ok(ip) => (ip.to_string() != name).then(|| format!("must be in canonical form (\"{ip}\")")),
+    };
+    wrong.into_iter().collect()
 }
 
 /// A `generateName` may end in a hyphen: something follows it.

@@ -11,9 +11,11 @@
 
 pub mod admissionregistration;
 pub mod apiextensions;
+pub mod apiregistration;
 pub mod apps;
 pub mod autoscaling;
 pub mod batch;
+pub mod certificates;
 mod constant;
 pub mod coordination;
 pub mod core;

@@ -2,11 +2,16 @@
 
 use crate::table::TypeRules;
 
+pub mod address;
 pub mod ingress;
 pub mod network_policy;
 
 /// Rows of the networking group.
 pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("networking/v1.IPAddressSpec").immutable(&["parentRef"]).validate(address::validate),
+    TypeRules::of("networking/v1.ServiceCIDRSpec")
+        .validate(address::validate_ranges)
+        .validate_update(address::keep_ranges),
     TypeRules::of("networking/v1.NetworkPolicySpec")
         .default(network_policy::default)
         .validate(network_policy::validate),

@@ -3,9 +3,14 @@
 use crate::table::TypeRules;
 
 pub mod device_request;
+pub mod slice;
 
 /// Rows of the resource group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("resource/v1.ExactDeviceRequest").default(device_request::default),
-    TypeRules::of("resource/v1.DeviceSubRequest").default(device_request::default),
+    TypeRules::of("resource/v1.ResourceClaim").immutable(&["spec"]),
+    TypeRules::of("resource/v1.ResourceClaimTemplate").immutable(&["spec"]),
+    TypeRules::of("resource/v1.ResourceSliceSpec").immutable(&["driver", "nodeName"]).validate(slice::validate),
+    TypeRules::of("resource/v1.ResourcePool").immutable(&["name"]),
+    TypeRules::of("resource/v1.ExactDeviceRequest").enums(&["allocationMode"]).default(device_request::default),
+    TypeRules::of("resource/v1.DeviceSubRequest").enums(&["allocationMode"]).default(device_request::default),
 ];

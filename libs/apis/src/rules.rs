@@ -21,7 +21,7 @@ const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclu
 /// A value that may not change (upstream `ValidateImmutableField`).
 pub fn immutable(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     if !oarlock_schema::canonical::same(new, old) {
-        errors.push(FieldError::invalid(path, show::value(new), IMMUTABLE));
+        errors.push(FieldError::invalid(path, show::internal_value(new), IMMUTABLE));
     }
 }
 
@@ -92,6 +92,15 @@ pub fn non_negative(n: i64, path: &Path<'_>, errors: &mut ErrorList) {
 pub fn one_of(value: &str, supported: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     if !supported.contains(&value) {
         errors.push(FieldError::not_supported(path, value, supported));
+    }
+}
+
+/// Whether pods of a priority may push others out (upstream `ValidatePreemptionPolicy`).
+pub fn preemption(policy: Option<&str>, path: &Path<'_>, errors: &mut ErrorList) {
+    match policy {
+        Some("") => errors.push(FieldError::required(path, "")),
+        Some(policy) => one_of(policy, &["PreemptLowerPriority", "Never"], path, errors),
+        None => {}
     }
 }
 

@@ -8,10 +8,8 @@ use oarlock_schema::views::scheduling_v1::PriorityClass;
 use crate::table::TypeRules;
 
 /// Rows of the scheduling group.
-pub const TYPES: &[TypeRules] = &[TypeRules::of("scheduling/v1.PriorityClass")
-    .immutable(&["preemptionPolicy"])
-    .validate(class)
-    .validate_update(class_update)];
+pub const TYPES: &[TypeRules] =
+    &[TypeRules::of("scheduling/v1.PriorityClass").validate(class).validate_update(class_update)];
 
 /// Classes of Kubernetes itself, with what they must hold.
 const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
@@ -42,9 +40,7 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         let text = format!("maximum allowed value of a user defined priority is {HIGHEST}");
         errors.push(FieldError::forbidden(&path.child("value"), text));
     }
-    if let Some(policy) = class.preemption_policy() {
-        crate::rules::one_of(policy, &["PreemptLowerPriority", "Never"], &path.child("preemptionPolicy"), errors);
-    }
+    crate::rules::preemption(class.preemption_policy(), &path.child("preemptionPolicy"), errors);
 }
 
 /// Upstream `ValidatePriorityClassUpdate`.
@@ -52,4 +48,6 @@ fn class_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorL
     if PriorityClass::new(new).value() != PriorityClass::new(old).value() {
         errors.push(FieldError::forbidden(&path.child("value"), "may not be changed in an update."));
     }
+    let policy = "preemptionPolicy";
+    crate::rules::immutable(new.get(policy), old.get(policy), &path.child(policy), errors);
 }

@@ -3,9 +3,10 @@
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
 use oarlock_schema::views::View;
-use oarlock_schema::views::storage_v1::StorageClass;
+use oarlock_schema::views::storage_v1::{CSIDriverSpec, StorageClass, VolumeAttachmentSource, VolumeAttachmentSpec};
 
-use crate::rules::{each, one_of};
+use crate::core::volume::driver_name;
+use crate::rules::{each, one_of, subdomain};
 use crate::table::TypeRules;
 
 /// Rows of the storage group.
@@ -15,8 +16,11 @@ pub const TYPES: &[TypeRules] = &[
         .immutable(&["volumeBindingMode"])
         .validate(class)
         .validate_update(class_update),
+    TypeRules::of("storage/v1.CSIDriverSpec").validate(driver).warnings(driver_warnings),
     TypeRules::of("storage/v1.CSINodeDriver").required(&["name", "nodeID"]),
-    TypeRules::of("storage/v1.VolumeAttachmentSpec").required(&["attacher", "nodeName"]),
+    TypeRules::of("storage/v1.VolumeAttachment").immutable(&["spec"]),
+    TypeRules::of("storage/v1.VolumeAttachmentSpec").required(&["attacher"]).validate(attachment),
+    TypeRules::of("storage/v1.VolumeAttachmentSource").validate(attachment_source),
 ];
 
 /// Upstream `ValidateStorageClass`.
@@ -56,5 +60,57 @@ fn class_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorL
         if new.get(field) != old.get(field) {
             errors.push(FieldError::forbidden(&path.child(field), format!("updates to {field} are forbidden.")));
         }
+    }
+}
+
+/// Upstream `validateVolumeAttachmentSpec`.
+fn attachment(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = VolumeAttachmentSpec::new(node);
+    subdomain(spec.node_name(), &path.child("nodeName"), errors);
+    driver_name(spec.attacher(), &path.child("attacher"), errors);
+}
+
+/// A PersistentVolume or a volume in its place.
+fn attachment_source(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let source = VolumeAttachmentSource::new(node);
+    let both = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
+    match (source.inline_volume_spec().and_then(View::node), source.persistent_volume_name()) {
+        (None, None) => errors.push(FieldError::required(path, both)),
+        (Some(_), Some(_)) => errors.push(FieldError::forbidden(path, both)),
+        (None, Some("")) => {
+            let at = path.child("persistentVolumeName");
+            errors.push(FieldError::required(&at, "must specify non empty persistentVolumeName"));
+        }
+        (None, Some(name)) => subdomain(name, &path.child("persistentVolumeName"), errors),
+        (Some(volume), None) => {
+            crate::core::persistent_volume::validate_inline(volume, &path.child("inlineVolumeSpec"), errors);
+        }
+    }
+}
+
+/// Upstream `validateCSIDriverSpec`, for what has no default.
+fn driver(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = CSIDriverSpec::new(node);
+    if let Some(policy) = spec.fs_group_policy() {
+        one_of(policy, &["File", "None", "ReadWriteOnceWithFSType"], &path.child("fsGroupPolicy"), errors);
+    }
+    if let Some(seconds) = spec.node_allocatable_update_period_seconds().filter(|s| *s < 10) {
+        let at = path.child("nodeAllocatableUpdatePeriodSeconds");
+        errors.push(FieldError::invalid(&at, seconds, "must be greater than or equal to 10 seconds"));
+    }
+    if let Some(secrets) = spec.service_account_token_in_secrets().filter(|_| spec.token_requests().is_empty()) {
+        let text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        errors.push(FieldError::invalid(&path.child("serviceAccountTokenInSecrets"), secrets, text));
+    }
+}
+
+/// Tokens among a volume's attributes are easily logged.
+fn driver_warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
+    let spec = CSIDriverSpec::new(node);
+    if !spec.token_requests().is_empty() && spec.service_account_token_in_secrets().is_none() {
+        let at = path.child("serviceAccountTokenInSecrets");
+        texts.push(format!(
+            "{at} is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"
+        ));
     }
 }

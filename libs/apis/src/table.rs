@@ -24,8 +24,12 @@ pub struct TypeRules {
     pub immutable: &'static [&'static str],
     /// Fills in conditional defaults; constant ones come from the schema data just before. Parents come before children.
     pub default: Option<fn(&mut Struct)>,
+    /// The node as validation sees it, where that is not as it stands (claims of a StatefulSet are volumes of its pods).
+    pub seen_as: Option<fn(&Struct) -> Option<Struct>>,
     /// Reports what is wrong with a node.
     pub validate: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
+    /// Reports what is wrong with a node once everything below it was looked at: errors keep upstream's order.
+    pub after: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
     /// Reports what is wrong with a node only while the object is being created.
     pub create: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
     /// Reports what is wrong with a change of a node that is at the same place before and after.
@@ -45,7 +49,9 @@ impl TypeRules {
             non_negative: &[],
             immutable: &[],
             default: None,
+            seen_as: None,
             validate: None,
+            after: None,
             create: None,
             validate_update: None,
             warnings: None,
@@ -81,10 +87,22 @@ impl TypeRules {
         self.default = Some(f);
         self
     }
+    /// With another look for validation.
+    #[must_use]
+    pub const fn seen_as(mut self, f: fn(&Struct) -> Option<Struct>) -> Self {
+        self.seen_as = Some(f);
+        self
+    }
     /// With validation.
     #[must_use]
     pub const fn validate(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
         self.validate = Some(f);
+        self
+    }
+    /// With validation after that of the parts.
+    #[must_use]
+    pub const fn after(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
+        self.after = Some(f);
         self
     }
     /// With validation at creation.
@@ -111,9 +129,11 @@ impl TypeRules {
 const TYPES: &[&[TypeRules]] = &[
     crate::admissionregistration::TYPES,
     crate::apiextensions::TYPES,
+    crate::apiregistration::TYPES,
     crate::apps::TYPES,
     crate::autoscaling::TYPES,
     crate::batch::TYPES,
+    crate::certificates::TYPES,
     crate::core::TYPES,
     crate::discovery::TYPES,
     crate::core::POD_TYPES,

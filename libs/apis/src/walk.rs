@@ -49,22 +49,29 @@ fn is_zero(value: &Value) -> bool {
 #[must_use]
 pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
     let mut errors = ErrorList::default();
-    object_meta::validate(resource, kind_rules(obj.ty()), obj, &mut errors);
+    object_meta::validate(resource, kind_rules(resource.ty), obj, &mut errors);
     validate_nodes(obj, &mut errors);
     errors
 }
 
 /// Every error below the metadata.
 fn validate_nodes(obj: &Obj, errors: &mut ErrorList) {
-    visit(obj, &Path::ROOT, &mut |node, slot, path| check(node, slot, path, errors));
+    visit(obj, &Path::ROOT, &mut |node, slot, path, turn| match turn {
+        Turn::Before => check(node, slot, path, errors),
+        Turn::After => {
+            if let Some(rule) = slot.rules.and_then(|r| r.after) {
+                rule(node, path, errors);
+            }
+        }
+    });
 }
 
 /// Every error of an object that is being created: those of [`validate`] and what only creation refuses.
 #[must_use]
 pub fn validate_create(resource: &Resource, obj: &Obj) -> ErrorList {
     let mut errors = validate(resource, obj);
-    visit(obj, &Path::ROOT, &mut |node, slot, path| {
-        if let Some(rule) = slot.rules.and_then(|r| r.create) {
+    visit(obj, &Path::ROOT, &mut |node, slot, path, turn| {
+        if let Some(rule) = slot.rules.and_then(|r| r.create).filter(|_| turn == Turn::Before) {
             rule(node, path, &mut errors);
         }
     });
@@ -120,12 +127,12 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
 
 /// Every error of a change through an endpoint: `""` is the object itself, anything else a subresource.
 ///
-/// `status` and `binding` change nothing that the rules are about, so that objects whose rules have become stricter can still be run down;
+/// `status`, `finalize` and `binding` change nothing that the rules are about, so that objects whose rules have become stricter can still be run down;
 /// the other subresources must leave a valid object but may change what the object itself may not (a pod's ephemeral containers, its size).
 #[must_use]
 pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
-    let mut errors = object_meta::validate_change(resource, kind_rules(new.ty()), endpoint, new, old);
-    if !matches!(endpoint, "status" | "binding") {
+    let mut errors = object_meta::validate_change(resource, kind_rules(resource.ty), endpoint, new, old);
+    if !matches!(endpoint, "status" | "finalize" | "binding") {
         validate_nodes(new, &mut errors);
     }
     if endpoint.is_empty() {
@@ -138,26 +145,40 @@ pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj
 #[must_use]
 pub fn warnings(obj: &Obj) -> Vec<String> {
     let mut texts = Vec::new();
-    visit(obj, &Path::ROOT, &mut |node, slot, path| {
-        if let Some(rule) = slot.rules.and_then(|r| r.warnings) {
+    visit(obj, &Path::ROOT, &mut |node, slot, path, turn| {
+        if let Some(rule) = slot.rules.and_then(|r| r.warnings).filter(|_| turn == Turn::Before) {
             rule(node, path, &mut texts);
         }
     });
     texts
 }
 
-/// Visits a node and everything below it, parents first.
-fn visit(node: &Struct, path: &Path<'_>, f: &mut dyn FnMut(&Struct, &Slot, &Path<'_>)) {
+/// When a node is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Before what is below it.
+    Before,
+    /// After what is below it.
+    After,
+}
+
+type Visitor<'a> = dyn FnMut(&Struct, &Slot, &Path<'_>, Turn) + 'a;
+
+/// Visits a node and everything below it; each node is shown before and after what is below it.
+fn visit(node: &Struct, path: &Path<'_>, f: &mut Visitor<'_>) {
     let Some(slot) = slot(node.ty()).filter(|s| s.rules_below) else { return };
-    f(node, slot, path);
+    let seen = slot.rules.and_then(|rules| rules.seen_as).and_then(|seen_as| seen_as(node));
+    let node = seen.as_ref().unwrap_or(node);
+    f(node, slot, path, Turn::Before);
     for (def, value) in node.iter() {
         if def.shape.element_type().is_some() {
             visit_value(value, &path.child(def.name), f);
         }
     }
+    f(node, slot, path, Turn::After);
 }
 
-fn visit_value(value: &Value, path: &Path<'_>, f: &mut dyn FnMut(&Struct, &Slot, &Path<'_>)) {
+fn visit_value(value: &Value, path: &Path<'_>, f: &mut Visitor<'_>) {
     match value {
         Value::Struct(inner) => visit(inner, path, f),
         Value::List(items) => items.iter().enumerate().for_each(|(i, item)| visit_value(item, &path.index(i), f)),

@@ -33,4 +33,4 @@ pub use element::Element;
 pub use managers::{Entry, Identity, Managers};
 pub use run::{Applied, apply};
 pub use set::{FieldSet, Node, path_text};
-pub use track::{Writer, manager_name, track_create, track_update};
+pub use track::{Versions, Writer, manager_name, track_create, track_update};

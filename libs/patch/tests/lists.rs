@@ -4,7 +4,7 @@
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;
-use oarlock_patch::apply::{Writer, apply};
+use oarlock_patch::apply::{Versions, Writer, apply};
 use oarlock_patch::{PatchKind, Validation, apply_patch};
 use oarlock_schema::{Obj, type_of_kind};
 use serde_json::Value as Json;
@@ -28,8 +28,14 @@ fn random_lists_merge_into_upstreams_order() {
         let got = if row["kind"] == "strategic" {
             apply_patch(PatchKind::Strategic, &live, patch.as_bytes(), Validation::Ignore).map(|done| done.obj)
         } else {
-            let writer =
-                Writer { manager: "m", api_version: "v1", subresource: "", reset: &[], now: Time::from_unix(0) };
+            let writer = Writer {
+                manager: "m",
+                api_version: "v1",
+                subresource: "",
+                reset: &[],
+                now: Time::from_unix(0),
+                versions: Versions::ONE,
+            };
             apply(Some(&live), live.ty(), patch.as_bytes(), &writer, true, Validation::Ignore).map(|done| {
                 let mut obj = done.obj;
                 obj.get_mut("metadata").and_then(|meta| meta.as_struct_mut()).unwrap().remove_name("managedFields");

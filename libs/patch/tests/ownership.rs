@@ -8,7 +8,7 @@
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;
 use oarlock_patch::Validation;
-use oarlock_patch::apply::{Writer, apply, track_create, track_update};
+use oarlock_patch::apply::{Versions, Writer, apply, track_create, track_update};
 use oarlock_schema::{Obj, TypeRef, Value, resource_of_kind};
 use serde_json::Value as Json;
 
@@ -107,7 +107,14 @@ fn owners_and_merges_are_upstreams() {
         let resource = resource_of_kind(gvk.group, gvk.version, gvk.kind).unwrap();
         let reset = resource.reset.iter().find(|(name, _)| *name == subresource).map_or(&[][..], |(_, paths)| *paths);
         let version = resource.group_version();
-        let writer = Writer { manager: field("manager"), api_version: &version, subresource, reset, now: moment(step) };
+        let writer = Writer {
+            manager: field("manager"),
+            api_version: &version,
+            subresource,
+            reset,
+            now: moment(step),
+            versions: Versions::ONE,
+        };
         let name = format!("step {i}: {op} {} {subresource} {}", writer.manager, field("config"));
         match op {
             "apply" => {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;
-use oarlock_patch::apply::{Element, FieldSet, Writer, compare_structs, path_text, track_create, wire};
+use oarlock_patch::apply::{Element, FieldSet, Versions, Writer, compare_structs, path_text, track_create, wire};
 use oarlock_schema::{Struct, Value, type_of_kind};
 use proptest::prelude::*;
 use serde_json::Value as Json;
@@ -101,8 +101,14 @@ fn both_ways_to_a_new_objects_owners_agree() {
             let mut obj = json::decode(&bytes, ty, Mode::Lenient).unwrap().value;
             obj.get_mut("metadata").and_then(Value::as_struct_mut).unwrap().remove_name("managedFields");
             let reset = ["status", "metadata.labels"];
-            let writer =
-                Writer { manager: "m", api_version: version, subresource: "", reset: &reset, now: Time::from_unix(0) };
+            let writer = Writer {
+                manager: "m",
+                api_version: version,
+                subresource: "",
+                reset: &reset,
+                now: Time::from_unix(0),
+                versions: Versions::ONE,
+            };
             let changes = compare_structs(&Struct::zero(ty), &obj);
             let mut nobodys = FieldSet::of_fields(&["apiVersion", "kind", "status", "metadata.labels"]);
             for name in ["creationTimestamp", "generation", "name", "namespace", "resourceVersion", "uid"] {

@@ -24,10 +24,10 @@ pub struct CsrInfo {
 /// # Errors
 /// When the text is no such PEM, the request is malformed, or its signature is wrong.
 pub fn parse_csr(text: &str) -> Result<CsrInfo> {
-    let block = pem::parse(text).map_err(|e| Error::Malformed(format!("no PEM: {e}")))?;
-    if block.tag() != "CERTIFICATE REQUEST" {
+    let request = |block: &pem::Pem| block.tag() == "CERTIFICATE REQUEST";
+    let Some(block) = pem::parse(text).ok().filter(request) else {
         return Err(Error::Malformed("PEM block type must be CERTIFICATE REQUEST".to_owned()));
-    }
+    };
     let (_, request) = X509CertificationRequest::from_der(block.contents())
         .map_err(|e| Error::Malformed(format!("no certificate request: {e}")))?;
     request.verify_signature().map_err(|_| Error::Malformed("the request's signature does not verify".to_owned()))?;

@@ -275,11 +275,12 @@ fn write_field(out: &mut String, f: &Field) -> std::fmt::Result {
         _ => "Atomic",
     };
     let atomic = f.map == "atomic" || f.structure == "atomic";
+    let granular = f.map == "granular" || f.structure == "granular";
     let patch = |word: &str| f.patch.split(',').any(|p| p.trim() == word);
     let default = f.default.as_ref().map(std::string::ToString::to_string);
     writeln!(
         out,
-        "FieldDef {{ name: {:?}, prefix: {:?}, number: {}, via: &{via:?}, shape: {}, pointer: {}, presence: Presence::{}, wrapped: {}, list: ListType::{list}, keys: &{:?}, atomic: {atomic}, patch: PatchStrategy {{ merge: {}, replace: {}, retain_keys: {} }}, merge_key: {:?}, default: {default:?}, allowed: &{:?}, required: {}, gate: {:?}, deprecated: {} }},",
+        "FieldDef {{ name: {:?}, prefix: {:?}, number: {}, via: &{via:?}, shape: {}, pointer: {}, presence: Presence::{}, wrapped: {}, list: ListType::{list}, keys: &{:?}, atomic: {atomic}, granular: {granular}, patch: PatchStrategy {{ merge: {}, replace: {}, retain_keys: {} }}, merge_key: {:?}, default: {default:?}, allowed: &{:?}, required: {}, gate: {:?}, deprecated: {} }},",
         f.name,
         format!("\"{}\":", f.name),
         f.number,

@@ -66,6 +66,8 @@ pub struct FieldDef {
     pub keys: &'static [&'static str],
     /// A map or struct that is owned and replaced as a whole.
     pub atomic: bool,
+    /// A map or struct that is owned by its parts here, even where its type is atomic.
+    pub granular: bool,
     /// How strategic merge patch treats the field.
     pub patch: PatchStrategy,
     /// Key by which strategic merge patch matches list items.

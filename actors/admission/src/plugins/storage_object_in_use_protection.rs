@@ -1,4 +1,4 @@
-//! StorageObjectInUseProtection: volumes and claims get a finalizer that their controllers remove once nobody uses them.
+//! StorageObjectInUseProtection: volumes, claims and attributes classes get a finalizer that their controllers remove once nobody uses them.
 
 use async_trait::async_trait;
 use oarlock_meta::Status;
@@ -8,9 +8,12 @@ use oarlock_schema::Value;
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 
-/// (plural, finalizer)
-const FINALIZERS: &[(&str, &str)] =
-    &[("persistentvolumes", "kubernetes.io/pv-protection"), ("persistentvolumeclaims", "kubernetes.io/pvc-protection")];
+/// (group, plural, finalizer)
+const FINALIZERS: &[(&str, &str, &str)] = &[
+    ("", "persistentvolumes", "kubernetes.io/pv-protection"),
+    ("", "persistentvolumeclaims", "kubernetes.io/pvc-protection"),
+    ("storage.k8s.io", "volumeattributesclasses", "kubernetes.io/vac-protection"),
+];
 
 /// The stage.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ impl AdmissionStage for StorageObjectInUseProtection {
     }
 
     async fn admit(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let Some((_, finalizer)) = FINALIZERS.iter().find(|(plural, _)| attributes.is("", plural)) else {
+        let Some((.., finalizer)) = FINALIZERS.iter().find(|(group, plural, _)| attributes.is(group, plural)) else {
             return Ok(());
         };
         let Some(object) = attributes.object.as_deref_mut() else { return Ok(()) };

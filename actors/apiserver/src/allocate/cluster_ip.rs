@@ -29,6 +29,7 @@ pub(super) fn assign(
     if external {
         return Ok(before.map(|ip| delete(server, addresses, &ip)).into_iter().flatten().collect());
     }
+    check_families(target, obj)?;
     let asked = obj.view::<Service<'_>>().map_or("", |s| s.spec().cluster_ip()).to_owned();
     if asked == "None" {
         set(obj, "None", None);
@@ -49,6 +50,25 @@ pub(super) fn assign(
     };
     set(obj, &ip, Some("IPv4"));
     Ok(create(addresses, &ip, obj).into_iter().collect())
+}
+
+/// The only family of this cluster; Services without address and selector may still name others.
+fn check_families(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
+    let Some(service) = obj.view::<Service<'_>>() else { return Ok(()) };
+    let spec = service.spec();
+    if spec.cluster_ip() == "None" && spec.selector().is_empty() {
+        return Ok(());
+    }
+    let (mut errors, at) = (ErrorList::default(), Path::new("spec"));
+    if spec.ip_family_policy() == Some("RequireDualStack") {
+        let text = "this cluster is not configured for dual-stack services";
+        errors.push(FieldError::invalid(&at.child("ipFamilyPolicy"), "RequireDualStack", text));
+    }
+    for (i, family) in spec.ip_families().iter().enumerate().filter(|(_, family)| *family != "IPv4") {
+        let text = "not configured on this cluster";
+        errors.push(FieldError::invalid(&at.child("ipFamilies").index(i), family, text));
+    }
+    crate::stages::check(target, obj.name(), &errors)
 }
 
 pub(super) fn release(server: &Server, old: &Obj) -> Vec<Append> {
@@ -115,7 +135,8 @@ fn checked(
         .map_err(|_| refuse(format!("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff), got {asked}")))?;
     if !server.config().service_cidr.contains(&ip) {
         return Err(refuse(format!(
-            "failed to allocate IP {asked}: the provided network does not match the current range"
+            "failed to allocate IP {asked}: the provided IP ({asked}) is not in the valid range. The range of valid IPs is {}",
+            server.config().service_cidr
         )));
     }
     if server.reader().entry(addresses, "", asked).is_some() {

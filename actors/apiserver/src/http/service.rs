@@ -15,7 +15,7 @@ use oarlock_schema::{Str, resource};
 use super::accept::Wanted;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo};
-use super::{Body, body, plain, respond, routes, stream};
+use super::{Body, body, deprecated, plain, respond, routes, stream};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -117,6 +117,7 @@ async fn on_resource(
     let collection = matches!(info.verb, "list" | "watch" | "deletecollection");
     let name = if collection { "" } else { info.name.as_str() };
     let target = Target::new(row, &info.subresource, namespace, name);
+    deprecated::warn(caller, row);
     if crate::streaming::is_streaming(&info.subresource) {
         return crate::streaming::serve(server, caller, &target, info, &query, request).await;
     }

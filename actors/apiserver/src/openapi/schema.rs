@@ -71,12 +71,6 @@ const ZERO_DEFAULTS: &[(&str, &str)] = &[
     ("core/v1.SecretProjection", "name"),
 ];
 
-/// Maps and structs that upstream marks as granular: their parts have owners of their own, even where the type is atomic elsewhere.
-const GRANULAR: &[(&str, &str)] = &[
-    ("core/v1.PersistentVolumeClaimStatus", "allocatedResourceStatuses"),
-    ("core/v1.PersistentVolumeSpec", "claimRef"),
-];
-
 /// A union: type, discriminating field, and the value that stands for each member.
 type Union = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
@@ -318,7 +312,7 @@ fn extensions(ty: TypeRef, field: &FieldDef) -> Map<String, Json> {
             put("list-map-keys", field.keys.into());
         }
     }
-    if GRANULAR.contains(&(ty.name, field.name)) {
+    if field.granular {
         put("map-type", "granular".into());
     }
     // Structs that are atomic everywhere say so themselves.

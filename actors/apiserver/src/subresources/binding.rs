@@ -1,9 +1,10 @@
 //! `pods/binding`: puts a pod on a node, once.
 
 use oarlock_client::{Reply, WriteOptions};
-use oarlock_meta::{ErrorList, FieldError, Path, Revision, Status};
+use oarlock_meta::field::aggregate;
+use oarlock_meta::{ErrorList, FieldError, GroupResource, Path, Revision, Status};
+use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Binding, Pod, PodMut};
-use oarlock_schema::{Obj, Value};
 
 use crate::caller::Caller;
 use crate::server::Server;
@@ -13,7 +14,7 @@ use crate::verbs::update::{Change, modify};
 /// Binds the pod that the URL names.
 ///
 /// # Errors
-/// 404; 409 when the pod is bound, going away or gated; 422 for a target that is no node.
+/// 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
 pub(crate) async fn bind(
     server: &Server,
     caller: &Caller,
@@ -22,12 +23,12 @@ pub(crate) async fn bind(
     options: &WriteOptions,
 ) -> Result<Reply, Status> {
     let Some(binding) = body.view::<Binding<'_>>() else { return Err(Status::bad_request("the body is no Binding")) };
-    check(target, binding)?;
+    check(binding)?;
     let node = binding.target().name().to_owned();
     let pod = Target { subresource: "", ..*target };
     let uid = body.meta().uid().to_owned();
     let mut change = |old: &Obj, _: Revision| -> Result<Change, Status> {
-        let conflict = |why: String| Err(Status::conflict(&pod.resource().group_resource(), pod.name, why));
+        let conflict = |why: String| Err(Status::conflict(&GroupResource::new("", "pods/binding"), pod.name, why));
         let Some(view) = old.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
         if !uid.is_empty() && uid != old.meta().uid() {
             return conflict(format!(
@@ -47,10 +48,15 @@ pub(crate) async fn bind(
         let mut obj = old.clone();
         let mut changed = PodMut::new(&mut obj);
         changed.spec_mut().set_node_name(node.as_str());
+        // Where it might have gone says nothing any more.
+        changed.status_mut().clear_nominated_node_name();
         for (key, value) in body.meta().annotations().iter() {
             changed.metadata_mut().annotations_mut().insert(key, value);
         }
-        scheduled(&mut changed);
+        for (key, value) in body.meta().labels().iter() {
+            changed.metadata_mut().labels_mut().insert(key, value);
+        }
+        super::condition(&mut changed, "PodScheduled", "", "");
         Ok(Change::own(obj))
     };
     let bind = Target { subresource: "binding", ..*target };
@@ -58,37 +64,7 @@ pub(crate) async fn bind(
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
-/// The PodScheduled condition becomes true.
-fn scheduled(pod: &mut PodMut<'_>) {
-    let now = crate::stages::now_text();
-    let generation = pod.read().metadata().generation();
-    let mut status = pod.status_mut();
-    let conditions = status.conditions_mut();
-    let ty = oarlock_schema::type_named("core/v1.PodCondition");
-    let existing = conditions.iter_mut().find(|c| c.get("type").and_then(Value::as_str) == Some("PodScheduled"));
-    if let Some(condition) = existing.and_then(Value::as_struct_mut) {
-        if condition.get("status").and_then(Value::as_str) != Some("True") {
-            condition.set_name("lastTransitionTime", now.as_str());
-        }
-        condition.set_name("status", "True");
-        condition.remove_name("reason");
-        condition.remove_name("message");
-        if generation > 0 {
-            condition.set_name("observedGeneration", generation);
-        }
-    } else if let Some(ty) = ty {
-        let mut condition = oarlock_schema::Struct::zero(ty);
-        condition.set_name("type", "PodScheduled");
-        condition.set_name("status", "True");
-        condition.set_name("lastTransitionTime", now.as_str());
-        if generation > 0 {
-            condition.set_name("observedGeneration", generation);
-        }
-        conditions.push(Value::Struct(condition));
-    }
-}
-
-fn check(target: &Target<'_>, binding: Binding<'_>) -> Result<(), Status> {
+fn check(binding: Binding<'_>) -> Result<(), Status> {
     let path = Path::new("target");
     let mut errors = ErrorList::default();
     let kind = binding.target().kind();
@@ -101,5 +77,6 @@ fn check(target: &Target<'_>, binding: Binding<'_>) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&oarlock_meta::GroupKind::new("", "Binding"), target.name, errors.as_slice()))
+    // Upstream hands the list on as a plain error.
+    Err(Status::custom(500, "", aggregate(errors.as_slice())))
 }

@@ -2,7 +2,7 @@
 
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
 use oarlock_meta::{Cause, LabelSelector, Status};
-use oarlock_schema::views::core_v1::Pod;
+use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
 use oarlock_schema::{Obj, Str, Value, resource};
 
@@ -41,8 +41,30 @@ pub(crate) async fn evict(
     if must_ask(&pod) {
         spend(server, caller, target, &pod, options).await?;
     }
+    if !delete_options.dry_run {
+        disrupt(server, caller, target, &delete_options, options).await?;
+    }
     delete::delete(server, caller, &pod_target, &delete_options).await?;
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
+}
+
+/// The pod says why it goes (KEP-3329).
+async fn disrupt(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    delete_options: &DeleteOptions,
+    options: &WriteOptions,
+) -> Result<(), Status> {
+    let pod = Target { subresource: "status", ..*target };
+    let mut change = |old: &Obj, revision: oarlock_meta::Revision| -> Result<Change, Status> {
+        oarlock_registry::delete::check_preconditions(pod.kind, old, revision.get(), delete_options)?;
+        let mut obj = old.clone();
+        let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
+        super::condition(&mut PodMut::new(&mut obj), "DisruptionTarget", why.0, why.1);
+        Ok(Change::own(obj))
+    };
+    modify(server, caller, &pod, options, &mut change).await.map(|_| ())
 }
 
 /// Pods that never ran, or have ended, or are already going cost no budget.

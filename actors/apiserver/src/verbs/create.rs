@@ -5,7 +5,7 @@ use std::sync::Arc;
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
 use oarlock_meta::{Revision, Status, names};
-use oarlock_registry::prepare::{self, Stamp};
+use oarlock_registry::prepare;
 use oarlock_runtime::rng;
 use oarlock_schema::Obj;
 use oarlock_storage::Append;
@@ -35,7 +35,7 @@ pub async fn create(
     fit_namespace(target, &mut obj)?;
     forget_system_fields(&mut obj);
     oarlock_apis::default(&mut obj);
-    ownership::on_create(caller, target, options, &mut obj);
+    ownership::on_create(caller, target, options, &mut obj)?;
     create_owned(server, caller, target, obj, options).await
 }
 
@@ -95,11 +95,14 @@ async fn try_create(
     server.admission().admit(&mut attributes).await?;
     let generated = generate_name(obj);
     let stated = obj.meta().resource_version().parse().unwrap_or(Revision::ZERO);
-    let stamp = Stamp { uid: rng::uuid().to_string(), now: stages::now_text() };
-    prepare::before_create(target.kind, obj, &stamp);
+    let now = stages::now_text();
+    let request = stages::request(caller, target, &now);
+    prepare::before_create(target.kind, &request, &rng::uuid().to_string(), obj);
     oarlock_apis::drop_disabled(obj, None);
     stages::warn(caller, obj);
-    stages::check(target, obj.name(), &oarlock_apis::validate_create(target.resource(), obj))?;
+    let mut errors = oarlock_apis::validate_create(target.resource(), obj);
+    target.kind.strategy.validate(&request, obj, None, &mut errors);
+    stages::check(target, obj.name(), &errors)?;
     crate::escalation::check(server, caller, target, obj, None)?;
     let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut *obj), None, dry_run);
     let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut())?;

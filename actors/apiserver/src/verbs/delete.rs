@@ -36,6 +36,7 @@ pub async fn delete(
     target: &Target<'_>,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
+    warn(caller, target, options);
     let key = target.key(target.name)?;
     for _ in 0..RETRIES {
         let entry = server.view().get(&key).ok_or_else(|| target.not_found())?;
@@ -68,6 +69,14 @@ pub async fn delete(
         }
     }
     Err(Status::server_timeout(&target.resource().group_resource(), "delete", 1))
+}
+
+/// Some kinds do with dependents what few expect.
+pub(super) fn warn(caller: &Caller, target: &Target<'_>, options: &DeleteOptions) {
+    let warning = target.kind.strategy.default_propagation_warning();
+    if let Some(warning) = warning.filter(|_| options.propagation.is_none()) {
+        caller.warn(warning.to_owned());
+    }
 }
 
 impl Commit {

@@ -19,6 +19,7 @@ pub async fn delete_collection(
     list_options: &ListOptions,
     options: &DeleteOptions,
 ) -> Result<List, Status> {
+    delete::warn(caller, target, options);
     let selected = list::list(server, caller, target, list_options).await?;
     let mut items: Vec<Object> = Vec::with_capacity(selected.items.len());
     for object in &selected.items {

@@ -118,16 +118,23 @@ pub async fn modify(
             return Err(Status::conflict_modified(&resource.group_resource(), target.name));
         }
         if !managed {
-            ownership::on_update(caller, target, options, &mut obj, &old);
+            ownership::on_update(caller, target, options, &mut obj, &old)?;
         }
         let mut attributes =
             stages::attributes(Operation::Update, caller, target, Some(&mut obj), Some(&old), options.dry_run);
         server.admission().admit(&mut attributes).await?;
-        prepare::before_update(target.kind, target.subresource, &mut obj, &old);
+        let now = stages::now_text();
+        let request = stages::request(caller, target, &now);
+        if trusted {
+            prepare::keep_metadata(&mut obj, &old);
+        } else {
+            prepare::before_update(target.kind, &request, &mut obj, &old);
+        }
         oarlock_apis::drop_disabled(&mut obj, Some(&old));
         stages::warn(caller, &obj);
         if !trusted {
-            let errors = oarlock_apis::validate_change(resource, target.subresource, &obj, &old);
+            let mut errors = oarlock_apis::validate_change(resource, target.subresource, &obj, &old);
+            target.kind.strategy.validate(&request, &obj, Some(&old), &mut errors);
             stages::check(target, target.name, &errors)?;
         }
         crate::escalation::check(server, caller, target, &obj, Some(&old))?;

@@ -1,3 +1,4 @@
 //! The apps group.
 
+pub mod daemon_set;
 pub mod deployment;

@@ -8,6 +8,7 @@ use oarlock_schema::views::apiextensions_v1::{
 };
 use oarlock_schema::{Struct, Value};
 
+use crate::rules::object_meta::composed_name;
 use crate::rules::{self, formats, show};
 
 /// Names follow from the kind; objects have been stored in the storage version (upstream `SetDefaults_CustomResourceDefinition`).
@@ -36,11 +37,8 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let crd = CustomResourceDefinition::new(node);
     let spec = crd.spec();
     let at = path.child("spec");
-    let name = crd.metadata().name();
-    if name != format!("{}.{}", spec.names().plural(), spec.group()) {
-        let here = path.child("metadata");
-        errors.push(FieldError::invalid(&here.child("name"), name, "must be spec.names.plural+\".\"+spec.group"));
-    }
+    let wanted = format!("{}.{}", spec.names().plural(), spec.group());
+    composed_name(crd.metadata(), &wanted, "must be spec.names.plural+\".\"+spec.group", path, errors);
     let group = at.child("group");
     if spec.group().is_empty() {
         errors.push(FieldError::required(&group, ""));

@@ -4,10 +4,23 @@ use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
 use oarlock_schema::views::View;
-use oarlock_schema::views::apps_v1::{DaemonSetSpec, DaemonSetUpdateStrategy, DaemonSetUpdateStrategyMut};
+use oarlock_schema::views::apps_v1::{
+    DaemonSetMut, DaemonSetSpec, DaemonSetUpdateStrategy, DaemonSetUpdateStrategyMut,
+};
 
 use super::workload::{count_or_share, endless, is_nothing, matching, shown};
 use crate::rules::{selector, show};
+
+/// apps/v1 shows the number of templates so far, a field of the old extensions API, as an annotation; the server counts.
+pub const TEMPLATE_COUNT: &str = "deprecated.daemonset.template.generation";
+
+/// Whoever writes a DaemonSet writes that annotation, too.
+pub fn default(node: &mut Struct) {
+    let mut set = DaemonSetMut::new(node);
+    if set.read().metadata().annotations().get(TEMPLATE_COUNT).is_none() {
+        set.metadata_mut().annotations_mut().insert(TEMPLATE_COUNT, "0");
+    }
+}
 
 /// A rolling update takes one node at a time (upstream `SetDefaults_DaemonSet`).
 pub fn default_strategy(node: &mut Struct) {
@@ -32,7 +45,11 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(FieldError::invalid(&path.child("selector"), value, "empty selector is invalid for daemonset"));
     }
     matching(spec.selector(), spec.template(), path, errors);
-    endless(spec.template(), "DaemonSet", path, errors);
+}
+
+/// What upstream looks at after the template.
+pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    endless(DaemonSetSpec::new(node).template(), "DaemonSet", path, errors);
 }
 
 /// How pods are replaced: either one goes first or the new one comes first.

@@ -28,6 +28,11 @@ pub fn default_strategy(node: &mut Struct) {
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = DeploymentSpec::new(node);
     selection(spec.selector(), spec.template(), "deployment", path, errors);
+}
+
+/// What upstream looks at after the template.
+pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = DeploymentSpec::new(node);
     endless(spec.template(), "ReplicaSet", path, errors);
     if let Some(seconds) = spec.progress_deadline_seconds().filter(|s| *s <= spec.min_ready_seconds()) {
         let at = path.child("progressDeadlineSeconds");
@@ -62,5 +67,9 @@ pub fn validate_strategy(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
 pub fn validate_replica_set(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = ReplicaSetSpec::new(node);
     selection(spec.selector(), spec.template(), "deployment", path, errors);
-    endless(spec.template(), "ReplicaSet", path, errors);
+}
+
+/// What upstream looks at after the template.
+pub fn after_replica_set(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    endless(ReplicaSetSpec::new(node).template(), "ReplicaSet", path, errors);
 }

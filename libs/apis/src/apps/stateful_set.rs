@@ -41,15 +41,53 @@ pub fn default_strategy(node: &mut Struct) {
     }
 }
 
+/// The controller gives each pod its claims as volumes, in place of volumes of the same name, and sets its names.
+pub fn with_claims(node: &Struct) -> Option<Struct> {
+    let spec = StatefulSetSpec::new(node);
+    let pod = spec.template().spec();
+    if spec.volume_claim_templates().is_empty() && pod.hostname().is_empty() && pod.subdomain().is_empty() {
+        return None;
+    }
+    let mut seen = node.clone();
+    let mut volumes: Vec<Value> = Vec::new();
+    let ty = oarlock_schema::type_named("core/v1.Volume")?;
+    for claim in spec.volume_claim_templates().iter() {
+        let mut volume = Struct::zero(ty);
+        volume.set_name("name", claim.metadata().name());
+        volume.set_at(&["persistentVolumeClaim", "claimName"], claim.metadata().name());
+        volumes.push(Value::Struct(volume));
+    }
+    let claimed = |name: &str| spec.volume_claim_templates().iter().any(|claim| claim.metadata().name() == name);
+    let others = pod.volumes().values().iter();
+    volumes.extend(others.filter(|v| !claimed(v.get("name").and_then(Value::as_str).unwrap_or(""))).cloned());
+    let pod = seen.get_mut("template")?.as_struct_mut()?.get_mut("spec")?.as_struct_mut()?;
+    pod.remove_name("hostname");
+    pod.remove_name("subdomain");
+    pod.set_name("volumes", volumes.into_iter().collect::<Value>());
+    Some(seen)
+}
+
+/// The name of the service is part of the pods' names; wrong ones of old are let be.
+pub fn create(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = StatefulSetSpec::new(node).service_name();
+    if !name.is_empty() {
+        crate::rules::label(name, &path.child("serviceName"), errors);
+    }
+}
+
 /// Upstream `ValidateStatefulSetSpec`; its numbers are checked by the row.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = StatefulSetSpec::new(node);
     selection(spec.selector(), spec.template(), "statefulset", path, errors);
-    endless(spec.template(), "StatefulSet", path, errors);
     if !matches!(spec.pod_management_policy(), "OrderedReady" | "Parallel") {
         let at = path.child("podManagementPolicy");
         errors.push(FieldError::invalid(&at, spec.pod_management_policy(), "must be 'OrderedReady' or 'Parallel'"));
     }
+}
+
+/// What upstream looks at after the template.
+pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    endless(StatefulSetSpec::new(node).template(), "StatefulSet", path, errors);
 }
 
 /// How pods are replaced.

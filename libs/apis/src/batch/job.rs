@@ -4,10 +4,10 @@ use oarlock_meta::field::{Omit, Raw};
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
 use oarlock_schema::views::batch_v1::{Job, JobMut, JobSpec, PodFailurePolicyRule};
-use oarlock_schema::{Struct, Value};
+use oarlock_schema::{FromValue as _, Struct, Value};
 
 use crate::apps::workload::matching;
-use crate::rules::{immutable, show};
+use crate::rules::{immutable, selector, show};
 
 /// Upstream `SetDefaults_Job`. Job templates of CronJobs get these only when a Job is made of them.
 pub fn default(node: &mut Struct) {
@@ -52,10 +52,46 @@ pub fn default(node: &mut Struct) {
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = Job::new(node).spec();
     let at = path.child("spec");
+    if spec.manual_selector() != Some(true) {
+        generated(Job::new(node), &at, errors);
+    }
     if spec.selector().is_none() {
         errors.push(FieldError::required(&at.child("selector"), ""));
     }
     matching(spec.selector(), spec.template(), &at, errors);
+}
+
+/// A selector that the server made picks the pods of this Job and no others (upstream `validateGeneratedSelector`).
+fn generated(job: Job<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let (spec, uid, name) = (job.spec(), job.metadata().uid(), job.metadata().name());
+    let Some(selector) = spec.selector() else { return };
+    let template = spec.template();
+    let labels = template.metadata().labels();
+    let at = path.child("template");
+    let at = at.child("metadata");
+    let at = at.child("labels");
+    let mut expected = oarlock_schema::Map::default();
+    for (key, want) in [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ] {
+        expected.insert(key, want);
+        let text = format!("must be '{want}'");
+        match labels.get(key) {
+            None => errors.push(FieldError::required(&at.key(key), text)),
+            Some(have) if have != want => {
+                let shown = show::value(template.metadata().node().and_then(|m| m.get("labels")));
+                errors.push(FieldError::invalid(&at.key(key), shown, text));
+            }
+            Some(_) => {}
+        }
+    }
+    if !selector::matches(selector, oarlock_schema::views::Map::from_value(&Value::Map(expected))) {
+        let shown = Raw(selector.node().map(show::node).unwrap_or_default());
+        errors.push(FieldError::invalid(&path.child("selector"), shown, "`selector` not auto-generated"));
+    }
 }
 
 /// Upstream `validateJobSpec`; its numbers are checked by the row.
@@ -77,6 +113,16 @@ pub fn validate_spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
     indexing(spec, path, errors);
+    if spec.pod_failure_policy().is_some() && spec.pod_replacement_policy().is_some_and(|p| p == "TerminatingOrFailed")
+    {
+        let at = path.child("podReplacementPolicy");
+        errors.push(FieldError::not_supported(&at, "TerminatingOrFailed", &["Failed"]));
+    }
+}
+
+/// What upstream looks at after the template: pods of a Job end.
+pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = JobSpec::new(node);
     let at = path.child("template");
     let at = at.child("spec");
     let at = at.child("restartPolicy");
@@ -89,11 +135,6 @@ pub fn validate_spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         }
         "OnFailure" => {}
         other => errors.push(FieldError::not_supported(&at, other, &["OnFailure", "Never"])),
-    }
-    if spec.pod_failure_policy().is_some() && spec.pod_replacement_policy().is_some_and(|p| p == "TerminatingOrFailed")
-    {
-        let at = path.child("podReplacementPolicy");
-        errors.push(FieldError::not_supported(&at, "TerminatingOrFailed", &["Failed"]));
     }
 }
 
@@ -170,19 +211,23 @@ pub fn validate_failure_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorL
 const FIXED: &[&str] =
     &["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"];
 
-/// Upstream `ValidateJobSpecUpdate`.
-pub fn validate_spec_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+/// Upstream `ValidateJobSpecUpdate`; the template of a CronJob may change as it likes.
+pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let (Some(new), Some(old)) = (new.get("spec"), old.get("spec")) else { return };
+    let (Some(new), Some(old), path) = (new.as_struct(), old.as_struct(), path.child("spec")) else { return };
     let (now, before) = (JobSpec::new(new), JobSpec::new(old));
     for field in FIXED {
         immutable(new.get(field), old.get(field), &path.child(field), errors);
     }
-    // Indexed jobs may grow and shrink as long as all indexes run at once.
-    let elastic = before.completion_mode() == Some("Indexed")
-        && now.completions().is_some()
-        && now.completions() == now.parallelism();
-    let same = now.completions() == before.completions();
-    if !(same || elastic && before.completions().is_some()) {
-        immutable(new.get("completions"), old.get("completions"), &path.child("completions"), errors);
+    let at = path.child("completions");
+    if now.completion_mode() != Some("Indexed") {
+        immutable(new.get("completions"), old.get("completions"), &at, errors);
+    } else if let Some(n) = now.completions()
+        && Some(n) != before.completions()
+        && Some(n) != now.parallelism()
+    {
+        // Indexed jobs may grow and shrink as long as all indexes run at once.
+        errors.push(FieldError::invalid(&at, n, "can only be modified in tandem with spec.parallelism"));
     }
     let Some(mut template) = old.get("template").cloned() else { return };
     if before.suspend() == Some(true)

@@ -16,18 +16,19 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Finalizers have a domain, save the one of Kubernetes (upstream `validateFinalizerName`).
+/// Finalizers of a namespace, whose path has no index (upstream `ValidateNamespace`).
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("spec");
-    let at = at.child("finalizers");
     for name in Namespace::new(node).spec().finalizers().iter() {
-        qualified(name, &at, errors);
-        if !name.contains('/') && name != "kubernetes" {
-            errors.push(FieldError::invalid(
-                &at,
-                name,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            ));
-        }
+        finalizer(name, &at.child("finalizers"), errors);
+    }
+}
+
+/// A finalizer has a domain, save the one of Kubernetes (upstream `validateFinalizerName`).
+pub fn finalizer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    qualified(name, path, errors);
+    if !name.contains('/') && name != "kubernetes" {
+        let text = "name is neither a standard finalizer name nor is it fully qualified";
+        errors.push(FieldError::invalid(path, name, text));
     }
 }

@@ -117,6 +117,9 @@ fn common<'a>(
         errors.push(FieldError::duplicate(&path.child("name"), one.name()));
     }
     names.push(one.name());
+    if let Some(policy) = one.restart_policy() {
+        rules::one_of(policy, &["Always", "Never", "OnFailure"], &path.child("restartPolicy"), errors);
+    }
     resources::requirements(one.resources(), false, claims, &path.child("resources"), errors);
     container::volumes(one, spec.volumes().values(), path, errors);
     container::resize_policy(one, spec.restart_policy() == "Never", &path.child("resizePolicy"), errors);
@@ -162,15 +165,15 @@ fn conflicts<'a>(
 }
 
 fn policies(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(name) = spec.hostname_override() {
+        rules::subdomain(name, &path.child("hostnameOverride"), errors);
+    }
     if !spec.restart_policy().is_empty() {
         rules::one_of(spec.restart_policy(), &["Always", "OnFailure", "Never"], &path.child("restartPolicy"), errors);
     }
     if !spec.dns_policy().is_empty() {
         let known = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
         rules::one_of(spec.dns_policy(), &known, &path.child("dnsPolicy"), errors);
-    }
-    if let Some(policy) = spec.preemption_policy() {
-        rules::one_of(policy, &["PreemptLowerPriority", "Never"], &path.child("preemptionPolicy"), errors);
     }
     if let Some(seconds) = spec.active_deadline_seconds() {
         range(seconds, 1, i64::from(i32::MAX), &path.child("activeDeadlineSeconds"), errors);
@@ -193,6 +196,7 @@ fn names(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = spec.runtime_class_name() {
         rules::subdomain(name, &path.child("runtimeClassName"), errors);
     }
+    rules::preemption(spec.preemption_policy(), &path.child("preemptionPolicy"), errors);
     for (field, value) in [("hostname", spec.hostname()), ("subdomain", spec.subdomain())] {
         if !value.is_empty() {
             rules::label(value, &path.child(field), errors);

@@ -34,5 +34,11 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         let at = at.child("metadata");
         errors.push(FieldError::invalid(&at.child("labels"), shown, "`selector` does not match template `labels`"));
     }
-    crate::apps::workload::endless(template, "ReplicationController", path, errors);
+}
+
+/// What upstream looks at after the template.
+pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(template) = ReplicationControllerSpec::new(node).template() {
+        crate::apps::workload::endless(template, "ReplicationController", path, errors);
+    }
 }

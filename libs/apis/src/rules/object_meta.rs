@@ -134,6 +134,16 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj, errors: &mut E
     }
 }
 
+/// A name that the object's spec makes; `why` says how.
+pub fn composed_name(meta: ObjectMeta<'_>, wanted: &str, why: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("metadata");
+    for (field, name) in [("generateName", meta.generate_name()), ("name", meta.name())] {
+        if !name.is_empty() && name != wanted && super::formats::path_segment(name).is_empty() {
+            errors.push(FieldError::invalid(&at.child(field), name, why));
+        }
+    }
+}
+
 /// Checks label keys and values.
 pub fn labels(meta: ObjectMeta<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     for (key, value) in meta.labels().iter() {

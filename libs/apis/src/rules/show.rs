@@ -2,7 +2,7 @@
 
 use oarlock_meta::field::BadValue;
 use oarlock_meta::quote::quote;
-use oarlock_schema::{Struct, Value};
+use oarlock_schema::{Shape, Struct, Value};
 
 /// A value as error texts show it: texts quoted, numbers plain, everything else as compact JSON, absent as `null`.
 #[must_use]
@@ -47,6 +47,17 @@ pub fn items(items: &[Value]) -> String {
     out
 }
 
+/// A value as upstream's internal types print.
+#[must_use]
+pub fn internal_value(value: Option<&Value>) -> Shown {
+    let mut out = String::new();
+    match value {
+        None => out.push_str("null"),
+        Some(value) => write_internal(value, &mut out),
+    }
+    Shown(out)
+}
+
 /// A struct as upstream's internal types print, which have no JSON names: every field, with its Go name, absent ones as `null`.
 #[must_use]
 pub fn internal(shown: &Struct) -> String {
@@ -54,10 +65,16 @@ pub fn internal(shown: &Struct) -> String {
         // Types of the meta group have no internal form.
         return node(shown);
     }
-    let node = shown;
     let mut out = String::from("{");
-    for (i, (id, def)) in node.ty().iter().enumerate() {
-        if i > 0 {
+    for (id, def) in shown.ty().iter() {
+        if def.shape.element_type().is_some_and(|ty| ty.name == "meta/v1.ObjectMeta") {
+            // Embedded, and with JSON names.
+            if let Some(Value::Struct(meta)) = shown.field(id) {
+                out.push_str(node(meta).trim_start_matches('{').trim_end_matches('}'));
+            }
+            continue;
+        }
+        if out.len() > 1 {
             out.push(',');
         }
         let name = match def.name {
@@ -66,15 +83,31 @@ pub fn internal(shown: &Struct) -> String {
         };
         out.push_str(&quote(&name));
         out.push(':');
-        match node.field(id) {
-            Some(Value::Struct(inner)) => out.push_str(&internal(inner)),
-            Some(value) => write(value, &mut out),
-            None if def.pointer => out.push_str("null"),
-            None => write(&Value::zero(&def.shape), &mut out),
+        match shown.field(id) {
+            Some(value) => write_internal(value, &mut out),
+            None if def.pointer || matches!(def.shape, Shape::List(_) | Shape::Map(_)) => out.push_str("null"),
+            None => write_internal(&Value::zero(&def.shape), &mut out),
         }
     }
     out.push('}');
     out
+}
+
+fn write_internal(value: &Value, out: &mut String) {
+    match value {
+        Value::Struct(inner) => out.push_str(&internal(inner)),
+        Value::List(items) => {
+            out.push('[');
+            for (i, item) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                write_internal(item, out);
+            }
+            out.push(']');
+        }
+        other => write(other, out),
+    }
 }
 
 fn write(value: &Value, out: &mut String) {

@@ -29,11 +29,7 @@ impl Atom {
             Shape::Struct(ty) if ty.atomic => Self::Leaf,
             Shape::Struct(ty) => Self::Struct(ty),
             Shape::Map(inner) => Self::Map(inner),
-            Shape::RawExtension
-            | Shape::Json
-            | Shape::SchemaOrBool
-            | Shape::SchemaOrArray
-            | Shape::SchemaOrStringArray => Self::Unknown,
+            Shape::Json | Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrStringArray => Self::Unknown,
             _ => Self::Leaf,
         }
     }
@@ -46,6 +42,7 @@ impl Atom {
         match (&def.shape, def.list) {
             (Shape::List(inner), ListType::Map) => Self::Keyed(def.keys, inner),
             (Shape::List(_), ListType::Set) => Self::Set,
+            (Shape::Struct(ty), _) if def.granular => Self::Struct(ty),
             (shape, _) => Self::of(shape),
         }
     }

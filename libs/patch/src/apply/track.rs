@@ -24,6 +24,32 @@ pub struct Writer<'a> {
     pub reset: &'a [&'a str],
     /// When.
     pub now: Time,
+    /// The other versions of the kind, in whose forms others may own fields.
+    pub versions: Versions<'a>,
+}
+
+/// Converts an object into the form of another version; `None` when the kind has no such version.
+type Convert<'a> = &'a dyn Fn(&Obj, &str) -> Option<Obj>;
+
+/// How objects of a kind look in its other versions.
+#[derive(Clone, Copy, Default)]
+pub struct Versions<'a>(Option<Convert<'a>>);
+
+impl<'a> Versions<'a> {
+    /// A kind of one version.
+    pub const ONE: Self = Self(None);
+
+    /// A kind whose versions differ; the function takes an object and an `apiVersion`.
+    #[must_use]
+    pub const fn of(convert: Convert<'a>) -> Self {
+        Self(Some(convert))
+    }
+}
+
+impl std::fmt::Debug for Versions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "many" } else { "one" })
+    }
 }
 
 impl Writer<'_> {
@@ -87,7 +113,7 @@ pub fn track_create(obj: &mut Obj, writer: &Writer<'_>) {
     let given = given_managers(obj);
     clear(obj);
     if let Given::Managers(managers) = given {
-        let zero = Struct::zero(obj.ty());
+        let zero = Obj::from_root(Struct::zero(obj.ty()));
         update(&zero, obj, managers, writer);
         return;
     }
@@ -135,9 +161,11 @@ fn given_managers(obj: &Obj) -> Given {
     }
 }
 
-fn update(old: &Struct, new: &mut Obj, mut managers: Managers, writer: &Writer<'_>) {
+fn update(old: &Obj, new: &mut Obj, mut managers: Managers, writer: &Writer<'_>) {
     let changes = owned(compare_structs(old, new), writer.reset);
-    let taken = take(&mut managers, &changes);
+    take_elsewhere(&mut managers, old, new, writer);
+    let one = writer.versions.0.is_none();
+    let taken = take(&mut managers, &changes, |who| one || who.api_version == writer.api_version);
     if !taken.is_empty() {
         let who = writer.identity(writer.manager, false);
         let set = match managers.get(&who) {
@@ -150,15 +178,30 @@ fn update(old: &Struct, new: &mut Obj, mut managers: Managers, writer: &Writer<'
     managers.write(new);
 }
 
-/// Takes changed fields from everybody, and gives them.
-fn take(managers: &mut Managers, changes: &Comparison) -> FieldSet {
+/// Takes changed fields from the entries that `of` chooses, and gives them.
+fn take(managers: &mut Managers, changes: &Comparison, of: impl Fn(&Identity) -> bool) -> FieldSet {
     if changes.is_empty() {
         return FieldSet::default();
     }
     let taken = changes.modified.union(&changes.added);
     let gone = taken.union(&changes.removed);
-    subtract(managers, &gone, |_| true);
+    subtract(managers, &gone, of);
     taken
+}
+
+/// Takes what changed from owners who wrote it in another version, by its paths there.
+fn take_elsewhere(managers: &mut Managers, old: &Obj, new: &Obj, writer: &Writer<'_>) {
+    let Some(convert) = writer.versions.0 else { return };
+    let mut versions: Vec<Str> = managers.entries.iter().map(|entry| entry.who.api_version.clone()).collect();
+    versions.retain(|version| version != writer.api_version);
+    versions.sort();
+    versions.dedup();
+    for version in versions {
+        let (Some(old), Some(new)) = (convert(old, &version), convert(new, &version)) else { continue };
+        let changes = owned(compare_structs(&old, &new), writer.reset);
+        let gone = changes.modified.union(&changes.added).union(&changes.removed);
+        subtract(managers, &gone, |who| who.api_version == version);
+    }
 }
 
 /// Removes paths from the entries that `of` chooses; entries that lose everything go.
@@ -175,7 +218,7 @@ pub(super) fn subtract(managers: &mut Managers, paths: &FieldSet, of: impl Fn(&I
 /// Makes `manager` the owner of everything an object without owners has.
 pub(super) fn adopt(obj: &Obj, managers: &mut Managers, manager: &str, writer: &Writer<'_>) {
     let changes = owned(compare_structs(&Struct::zero(obj.ty()), obj), writer.reset);
-    let taken = take(managers, &changes);
+    let taken = take(managers, &changes, |_| true);
     if !taken.is_empty() {
         managers.put(Entry::new(writer.identity(manager, false), Some(writer.now), taken));
     }

@@ -1,8 +1,9 @@
 //! Jobs: unless told otherwise they select their pods by labels that name the Job's own uid.
 
-use oarlock_schema::{Obj, Resource, Value};
+use oarlock_client::Propagation;
+use oarlock_schema::{Obj, Value};
 
-use crate::kind::Strategy;
+use crate::kind::{Request, Strategy};
 use crate::prepare;
 
 /// Strategy of jobs.
@@ -14,11 +15,22 @@ const UID: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 const NAME: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 impl Strategy for JobStrategy {
-    fn prepare_create(&self, resource: &Resource, obj: &mut Obj) {
-        prepare::reset_for_create(resource, obj);
+    fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
+        prepare::reset_for_create(request.resource, obj);
         if obj.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(obj);
         }
+    }
+
+    fn default_propagation(&self) -> Option<Propagation> {
+        Some(Propagation::Orphan)
+    }
+
+    fn default_propagation_warning(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them \
+             or set propagationPolicy=Orphan to suppress this warning",
+        )
     }
 }
 
@@ -54,7 +66,7 @@ mod tests {
         let resource = oarlock_schema::resource("batch", "v1", "jobs").unwrap();
         let mut job = Obj::new(resource.ty);
         job.meta_mut().unwrap().set_name("j").set_uid("u");
-        JobStrategy.prepare_create(resource, &mut job);
+        JobStrategy.prepare_create(&crate::kind::tests::request(resource), &mut job);
         let text = |path: &[&str]| job.at(path).and_then(Value::as_str).map(str::to_owned);
         assert_eq!(
             text(&["spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"]).as_deref(),
@@ -70,7 +82,7 @@ mod tests {
         let resource = oarlock_schema::resource("batch", "v1", "jobs").unwrap();
         let mut job = Obj::new(resource.ty);
         job.set_at(&["spec", "manualSelector"], true);
-        JobStrategy.prepare_create(resource, &mut job);
+        JobStrategy.prepare_create(&crate::kind::tests::request(resource), &mut job);
         assert!(job.at(&["spec", "selector"]).is_none());
     }
 }

@@ -1,5 +1,6 @@
 //! Events: one stored form (core/v1), also served as events.k8s.io/v1 with other field names.
 
+use oarlock_client::Propagation;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Struct, TypeRef, Value};
 
@@ -24,6 +25,10 @@ const SHARED: &[&str] =
     &["metadata", "reason", "type", "eventTime", "series", "action", "related", "reportingInstance"];
 
 impl Strategy for EventStrategy {
+    fn default_propagation(&self) -> Option<Propagation> {
+        None
+    }
+
     fn convert(&self, obj: &Obj, to: TypeRef) -> Result<Obj, Status> {
         if std::ptr::eq(obj.ty(), to) {
             return Ok(obj.clone());

@@ -1,10 +1,11 @@
 //! Namespaces: Active until deleted, then Terminating until their content is gone and `spec.finalizers` is empty.
 
+use oarlock_meta::{ErrorList, Path};
 use oarlock_schema::views::core_v1::{Namespace, NamespaceMut};
-use oarlock_schema::{Obj, Resource, Value};
+use oarlock_schema::{Obj, Value};
 
-use crate::kind::Strategy;
-use crate::prepare::{self, Endpoint};
+use crate::kind::{Request, Strategy};
+use crate::prepare;
 
 /// Finalizer in `spec.finalizers` that the namespace controller removes last.
 pub const KUBERNETES: &str = "kubernetes";
@@ -14,8 +15,13 @@ pub const KUBERNETES: &str = "kubernetes";
 pub struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
-    fn prepare_create(&self, resource: &Resource, obj: &mut Obj) {
-        prepare::reset_for_create(resource, obj);
+    fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
+        prepare::reset_for_create(request.resource, obj);
+        // A name that was generated is not yet among the labels.
+        let name = obj.name().to_owned();
+        if let Some(mut meta) = obj.meta_mut() {
+            meta.labels_mut().insert("kubernetes.io/metadata.name", name);
+        }
         let has = obj.view::<Namespace<'_>>().is_some_and(|ns| ns.spec().finalizers().iter().any(|f| f == KUBERNETES));
         let mut namespace = NamespaceMut::new(obj);
         if !has {
@@ -24,19 +30,32 @@ impl Strategy for NamespaceStrategy {
         namespace.status_mut().set_phase("Active");
     }
 
-    fn prepare_update(&self, resource: &Resource, endpoint: Endpoint<'_>, new: &mut Obj, old: &Obj) {
-        match endpoint {
+    fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
+        match request.endpoint {
             // Only this endpoint may change `spec.finalizers`, and only that.
             "finalize" => prepare::restore(new, old, &["status"]),
             "" => {
-                prepare::reset_for_update(resource, endpoint, new, old);
+                prepare::reset_for_update(request, new, old);
                 prepare::restore(new, old, &["spec", "status"]);
             }
-            _ => prepare::reset_for_update(resource, endpoint, new, old),
+            _ => prepare::reset_for_update(request, new, old),
         }
     }
 
-    fn begin_delete(&self, obj: &mut Obj) {
+    fn validate(&self, request: &Request<'_>, new: &Obj, _old: Option<&Obj>, errors: &mut ErrorList) {
+        let finalizers = new.at(&["spec", "finalizers"]).filter(|_| request.endpoint == "finalize");
+        let at = Path::new("spec");
+        let at = at.child("finalizers");
+        for (i, name) in finalizers.map_or(&[][..], Value::items).iter().enumerate() {
+            oarlock_apis::core::namespace::finalizer(name.as_str().unwrap_or(""), &at.index(i), errors);
+        }
+    }
+
+    fn marks_first(&self) -> bool {
+        true
+    }
+
+    fn begin_delete(&self, obj: &mut Obj, _now: &str) {
         NamespaceMut::new(obj).status_mut().set_phase("Terminating");
     }
 

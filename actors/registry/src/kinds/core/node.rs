@@ -1,13 +1,13 @@
 //! Nodes: a kubelet registers itself with its status, so the main endpoint takes one on creation.
 
-use oarlock_schema::{Obj, Resource};
+use oarlock_schema::Obj;
 
-use crate::kind::Strategy;
+use crate::kind::{Request, Strategy};
 
 /// Strategy of nodes.
 #[derive(Debug)]
 pub struct NodeStrategy;
 
 impl Strategy for NodeStrategy {
-    fn prepare_create(&self, _resource: &Resource, _obj: &mut Obj) {}
+    fn prepare_create(&self, _request: &Request<'_>, _obj: &mut Obj) {}
 }

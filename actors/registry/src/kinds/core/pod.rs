@@ -1,18 +1,19 @@
 //! Pods: start Pending with a QoS class, wait for their kubelet when deleted.
 
+use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::core_v1::{Container, Pod, PodMut};
-use oarlock_schema::{Obj, Resource, Struct, Value, type_named};
+use oarlock_schema::{Obj, Struct, Value, type_named};
 
-use crate::kind::{Grace, Strategy};
-use crate::prepare::{self, Endpoint};
+use crate::kind::{Grace, Request, Strategy};
+use crate::prepare;
 
 /// Strategy of pods.
 #[derive(Debug)]
 pub struct PodStrategy;
 
 impl Strategy for PodStrategy {
-    fn prepare_create(&self, resource: &Resource, obj: &mut Obj) {
-        prepare::reset_for_create(resource, obj);
+    fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
+        prepare::reset_for_create(request.resource, obj);
         let qos = obj.view::<Pod<'_>>().map_or("BestEffort", qos_class);
         let gated = obj.view::<Pod<'_>>().is_some_and(|p| !p.spec().scheduling_gates().is_empty());
         let mut pod = PodMut::new(obj);
@@ -23,20 +24,28 @@ impl Strategy for PodStrategy {
         }
     }
 
-    fn prepare_update(&self, resource: &Resource, endpoint: Endpoint<'_>, new: &mut Obj, old: &Obj) {
-        prepare::reset_for_update(resource, endpoint, new, old);
-        match endpoint {
+    fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
+        prepare::reset_for_update(request, new, old);
+        match request.endpoint {
             "ephemeralcontainers" => only(new, old, |spec, asked| take(spec, asked, "ephemeralContainers")),
             "resize" => only(new, old, resized),
+            "status" => keep_status(new, old),
             _ => {}
         }
-        if endpoint == "status"
-            && let Some(stored) = old.view::<Pod<'_>>()
-            && !stored.status().qos_class().is_empty()
-        {
-            // The class is decided once, at creation.
-            let class = stored.status().qos_class();
-            PodMut::new(new).status_mut().set_qos_class(class);
+    }
+
+    fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
+        let Some(old) = old.filter(|_| request.endpoint == "resize").and_then(Obj::view::<Pod<'_>>) else { return };
+        let Some(new) = new.view::<Pod<'_>>() else { return };
+        let at = Path::new("spec");
+        if qos_class(new) != old.status().qos_class() {
+            let text = "Pod QOS Class may not change as a result of resizing";
+            errors.push(FieldError::invalid(&at, old.status().qos_class(), text));
+        }
+        // A kubelet that can resize reports what running containers have.
+        let mut running = old.status().container_statuses().iter().filter(|c| c.state().running().is_some());
+        if running.next().is_some_and(|c| c.resources().is_none()) {
+            errors.push(FieldError::forbidden(&at, "Pod running on node without support for resize"));
         }
     }
 
@@ -49,6 +58,32 @@ impl Strategy for PodStrategy {
         }
         let seconds = requested.or(pod.spec().termination_grace_period_seconds()).unwrap_or(0);
         Grace::Seconds(if seconds < 0 { 1 } else { seconds })
+    }
+}
+
+/// What writers of a status who know nothing of it would lose: the class, which is decided once, at creation, and the generations that
+/// status and conditions were observed at.
+fn keep_status(new: &mut Obj, old: &Obj) {
+    let (Some(Value::Struct(now)), Some(Value::Struct(before))) = (new.get_mut("status"), old.get("status")) else {
+        return;
+    };
+    let empty = |node: &Struct, field: &str| {
+        node.get(field).is_none_or(|v| v.is_null() || v.as_int() == Some(0) || v.as_str() == Some(""))
+    };
+    for field in ["qosClass", "observedGeneration"] {
+        if empty(now, field) {
+            take(now, before, field);
+        }
+    }
+    let mut stored: Vec<&Value> = before.get("conditions").map_or(&[][..], Value::items).iter().collect();
+    let Some(Value::List(conditions)) = now.get_mut("conditions") else { return };
+    for condition in conditions.iter_mut().filter_map(Value::as_struct_mut) {
+        let was = stored.iter().position(|was| was.get("type") == condition.get("type")).map(|at| stored.remove(at));
+        if let Some(Value::Struct(was)) = was
+            && empty(condition, "observedGeneration")
+        {
+            take(condition, was, "observedGeneration");
+        }
     }
 }
 

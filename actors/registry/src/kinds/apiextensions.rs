@@ -1,0 +1,3 @@
+//! The apiextensions group.
+
+pub mod custom_resource_definition;

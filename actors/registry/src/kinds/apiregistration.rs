@@ -1,0 +1,3 @@
+//! The apiregistration group.
+
+pub mod api_service;

@@ -1,0 +1,3 @@
+//! The certificates group.
+
+pub mod certificate_signing_request;

@@ -1,0 +1,151 @@
+//! CertificateSigningRequests: the server writes down who asks; what is asked never changes; approvers decide through `approval`, signers
+//! answer through `status`.
+
+use base64::Engine as _;
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::{Map, Obj, Struct, Value};
+
+use crate::kind::{Request, Strategy};
+use crate::prepare;
+
+/// Conditions that only `approval` may touch.
+const DECISIONS: [&str; 2] = ["Approved", "Denied"];
+/// Conditions that stay once they are there.
+const LASTING: [&str; 3] = ["Approved", "Denied", "Failed"];
+const CONDITIONS: [&str; 2] = ["status", "conditions"];
+const CERTIFICATE: [&str; 2] = ["status", "certificate"];
+
+/// Strategy of signing requests.
+#[derive(Debug)]
+pub struct CertificateSigningRequestStrategy;
+
+impl Strategy for CertificateSigningRequestStrategy {
+    fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
+        let user = request.user;
+        let list = |items: &[String]| items.iter().map(String::as_str).collect::<Value>();
+        let extra: Map = user.extra.iter().map(|(key, values)| (key.as_str(), list(values))).collect();
+        obj.set_at(&["spec", "username"], user.name);
+        obj.set_at(&["spec", "uid"], user.uid);
+        obj.set_at(&["spec", "groups"], list(user.groups));
+        obj.set_at(&["spec", "extra"], extra);
+        prepare::remove_at(obj, &["status"]);
+    }
+
+    fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
+        match request.endpoint {
+            "approval" => {
+                stamp(new, old, request.now);
+                let conditions = new.at(&CONDITIONS).cloned();
+                prepare::restore(new, old, &["spec", "status"]);
+                match conditions {
+                    Some(conditions) => drop(new.set_at(&CONDITIONS, conditions)),
+                    None => prepare::remove_at(new, &CONDITIONS),
+                }
+            }
+            "status" => {
+                prepare::restore(new, old, &["spec"]);
+                DECISIONS.iter().for_each(|decision| keep(new, old, decision));
+                stamp(new, old, request.now);
+            }
+            _ => prepare::restore(new, old, &["spec", "status"]),
+        }
+    }
+
+    fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
+        let Some(old) = old else { return signature(new, errors) };
+        decided(request, new, old, errors);
+        let (now, before) = (new.at(&CERTIFICATE), old.at(&CERTIFICATE));
+        let at = Path::new("status");
+        if now != before && request.endpoint != "status" {
+            errors.push(FieldError::forbidden(&at.child("certificate"), "updates may not set certificate content"));
+        } else if now != before && before.is_some() {
+            let text = "updates may not modify existing certificate content";
+            errors.push(FieldError::forbidden(&at.child("certificate"), text));
+        }
+    }
+}
+
+/// The asker holds the key: a well-formed request with a right signature (upstream `validateCSR`).
+fn signature(obj: &Obj, errors: &mut ErrorList) {
+    let encoded = obj.at(&["spec", "request"]).and_then(Value::as_str).unwrap_or("");
+    let text =
+        base64::engine::general_purpose::STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    if let Err(error) = oarlock_pki::parse_csr(text.as_deref().unwrap_or("")) {
+        errors.push(FieldError::invalid(&Path::new("spec").child("request"), encoded, error.to_string()));
+    }
+}
+
+/// What updates may not do to conditions.
+fn decided(request: &Request<'_>, new: &Obj, old: &Obj, errors: &mut ErrorList) {
+    let at = Path::new("status");
+    let at = at.child("conditions");
+    for kind in LASTING {
+        if of_type(new, kind).len() < of_type(old, kind).len() {
+            errors.push(FieldError::forbidden(&at, format!("updates may not remove a condition of type {kind:?}")));
+        }
+    }
+    if request.endpoint == "approval" {
+        return;
+    }
+    for kind in DECISIONS {
+        let (now, before) = (of_type(new, kind), of_type(old, kind));
+        if now.len() > before.len() {
+            errors.push(FieldError::forbidden(&at, format!("updates may not add a condition of type {kind:?}")));
+        } else if now.len() == before.len() && now != before {
+            errors.push(FieldError::forbidden(&at, format!("updates may not modify a condition of type {kind:?}")));
+        }
+    }
+}
+
+fn conditions(obj: &Obj) -> &[Value] {
+    obj.at(&CONDITIONS).map_or(&[], Value::items)
+}
+
+fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
+    condition.get(field).and_then(Value::as_str).unwrap_or("")
+}
+
+fn of_type<'a>(obj: &'a Obj, kind: &str) -> Vec<&'a Value> {
+    conditions(obj).iter().filter(|c| text(c, "type") == kind).collect()
+}
+
+fn each_condition<'a>(obj: &'a mut Obj) -> impl Iterator<Item = &'a mut Struct> {
+    let list = obj.get_mut("status").and_then(Value::as_struct_mut).and_then(|status| status.get_mut("conditions"));
+    let items = match list {
+        Some(Value::List(items)) => Some(items.iter_mut()),
+        _ => None,
+    };
+    items.into_iter().flatten().filter_map(Value::as_struct_mut)
+}
+
+/// Conditions of a type are put back as long as there are as many as before; more or fewer is an error for validation to tell.
+fn keep(new: &mut Obj, old: &Obj, kind: &str) {
+    let stored = of_type(old, kind);
+    if of_type(new, kind).len() != stored.len() {
+        return;
+    }
+    let same = |c: &&mut Struct| c.get("type").and_then(Value::as_str) == Some(kind);
+    for (condition, was) in each_condition(new).filter(same).zip(stored) {
+        if let Value::Struct(was) = was {
+            *condition = was.clone();
+        }
+    }
+}
+
+/// Times that a condition came without: when it was updated, and since when it is as it is.
+fn stamp(new: &mut Obj, old: &Obj, now: &str) {
+    let missing = |c: &Struct, field: &str| c.get(field).is_none_or(|v| v.is_null() || v.as_str() == Some(""));
+    for condition in each_condition(new) {
+        if missing(condition, "lastUpdateTime") {
+            condition.set_name("lastUpdateTime", now);
+        }
+        if missing(condition, "lastTransitionTime") {
+            let same = |was: &&Value| {
+                ["type", "status"].iter().all(|field| was.get(field) == condition.get(field))
+                    && !text(was, "lastTransitionTime").is_empty()
+            };
+            let since = conditions(old).iter().find(same).map_or(now, |was| text(was, "lastTransitionTime")).to_owned();
+            condition.set_name("lastTransitionTime", since);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The discovery group.
+
+pub mod endpoint_slice;

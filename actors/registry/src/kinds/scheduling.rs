@@ -1,0 +1,3 @@
+//! The scheduling group.
+
+pub mod priority_class;

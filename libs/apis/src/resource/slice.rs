@@ -1,0 +1,14 @@
+//! ResourceSlice.
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_schema::Struct;
+use oarlock_schema::views::View;
+use oarlock_schema::views::resource_v1::ResourceSliceSpec;
+
+/// Where the devices are (upstream `validateResourceSliceSpec`, its first lines).
+pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    if ResourceSliceSpec::new(node).node_name() == Some("") {
+        let text = "must be either unset or set to a non-empty string";
+        errors.push(FieldError::invalid(&path.child("nodeName"), "", text));
+    }
+}
