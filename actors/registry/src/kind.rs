@@ -139,9 +139,7 @@ impl Strategy for StatusOnly {
         prepare::reset_for_update(request, new, old);
         if request.endpoint == "status" {
             prepare::restore(new, old, &["spec"]);
-            for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-                prepare::restore_at(new, old, &["metadata", field]);
-            }
+            prepare::restore_metadata(new, old);
         }
     }
 }

@@ -73,7 +73,18 @@ pub fn reset_for_create(resource: &Resource, obj: &mut Obj) {
 /// Puts back the paths that this endpoint may not change.
 pub fn reset_for_update(request: &Request<'_>, new: &mut Obj, old: &Obj) {
     for path in reset_paths(request.resource, request.endpoint) {
-        reset(new, path, Some(old));
+        match *path {
+            "metadata" => restore_metadata(new, old),
+            path => reset(new, path, Some(old)),
+        }
+    }
+}
+
+/// Puts back the metadata that writers of a status have no business with; who owns what stays told (upstream
+/// `ResetObjectMetaForStatus`).
+pub fn restore_metadata(new: &mut Obj, old: &Obj) {
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        restore_at(new, old, &["metadata", field]);
     }
 }
 

@@ -99,3 +99,26 @@ fn preconditions_that_do_not_hold_are_conflicts() {
     let options = DeleteOptions { resource_version: Some(oarlock_meta::Revision(6)), ..DeleteOptions::default() };
     assert!(refused(&options).is_conflict());
 }
+
+#[test]
+fn a_controller_of_old_leaves_its_pods_unless_told_otherwise() {
+    let obj = marked(decide("replicationcontrollers", PLAIN, &DeleteOptions::default()));
+    assert_eq!(obj.meta().finalizers().iter().collect::<Vec<_>>(), ["orphan"]);
+    let background = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+    assert_eq!(decide("replicationcontrollers", PLAIN, &background), Plan::Remove);
+}
+
+#[test]
+fn an_event_has_no_dependents_to_orphan() {
+    let orphan = DeleteOptions { propagation: Some(Propagation::Orphan), ..DeleteOptions::default() };
+    assert_eq!(decide("events", PLAIN, &orphan), Plan::Remove);
+}
+
+#[test]
+fn a_system_priority_class_stays() {
+    let resource = resource("scheduling.k8s.io", "v1", "priorityclasses").unwrap();
+    let json = br#"{"metadata":{"name":"system-node-critical"}}"#;
+    let class = oarlock_registry::index::decode(json, resource.ty).unwrap();
+    let refused = plan(kind(resource), &class, 7, &DeleteOptions::default(), NOW).unwrap_err();
+    assert_eq!(refused.code, 403);
+}

@@ -18,7 +18,10 @@ fn service(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let service = APIService::new(node);
     let wanted = format!("{}.{}", service.spec().version(), service.spec().group());
     let why = format!("must be `spec.version+\".\"+spec.group`: \"{wanted}\"");
-    composed_name(service.metadata(), &wanted, &why, path, errors);
+    let is_segment = |name: &str| formats::path_segment(name).is_empty();
+    if is_segment(service.metadata().name()) && is_segment(service.metadata().generate_name()) {
+        composed_name(service.metadata(), &wanted, &why, path, errors);
+    }
 }
 
 /// Upstream `ValidateAPIService`, without the name.

@@ -16,7 +16,7 @@ pub const TYPES: &[TypeRules] = &[
         .immutable(&["volumeBindingMode"])
         .validate(class)
         .validate_update(class_update),
-    TypeRules::of("storage/v1.CSIDriverSpec").validate(driver).warnings(driver_warnings),
+    TypeRules::of("storage/v1.CSIDriverSpec").validate(driver),
     TypeRules::of("storage/v1.CSINodeDriver").required(&["name", "nodeID"]),
     TypeRules::of("storage/v1.VolumeAttachment").immutable(&["spec"]),
     TypeRules::of("storage/v1.VolumeAttachmentSpec").required(&["attacher"]).validate(attachment),
@@ -101,16 +101,5 @@ fn driver(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(secrets) = spec.service_account_token_in_secrets().filter(|_| spec.token_requests().is_empty()) {
         let text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
         errors.push(FieldError::invalid(&path.child("serviceAccountTokenInSecrets"), secrets, text));
-    }
-}
-
-/// Tokens among a volume's attributes are easily logged.
-fn driver_warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
-    let spec = CSIDriverSpec::new(node);
-    if !spec.token_requests().is_empty() && spec.service_account_token_in_secrets().is_none() {
-        let at = path.child("serviceAccountTokenInSecrets");
-        texts.push(format!(
-            "{at} is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes"
-        ));
     }
 }

@@ -42,9 +42,18 @@ fn validate(row: &Value) -> (ErrorList, Vec<String>) {
     oarlock_apis::default(&mut new);
     if resource.kind == "Job" && row["old"].is_null() && row["request"]["spec"]["manualSelector"] != true {
         // The server generates a Job's selector before it validates.
+        let name = new.name().to_owned();
+        new.set_at(&["metadata", "uid"], "u");
         let label: oarlock_schema::Map = [("batch.kubernetes.io/controller-uid", "u")].into_iter().collect();
-        new.set_at(&["spec", "selector", "matchLabels"], label.clone());
-        new.set_at(&["spec", "template", "metadata", "labels"], label);
+        new.set_at(&["spec", "selector", "matchLabels"], label);
+        let labels = [
+            ("batch.kubernetes.io/controller-uid", "u"),
+            ("batch.kubernetes.io/job-name", &name),
+            ("controller-uid", "u"),
+            ("job-name", &name),
+        ];
+        let labels: oarlock_schema::Map = labels.into_iter().collect();
+        new.set_at(&["spec", "template", "metadata", "labels"], labels);
     }
     let warnings = oarlock_apis::warnings(&new);
     let errors = if row["old"].is_null() {

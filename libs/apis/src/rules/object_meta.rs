@@ -138,7 +138,7 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj, errors: &mut E
 pub fn composed_name(meta: ObjectMeta<'_>, wanted: &str, why: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("metadata");
     for (field, name) in [("generateName", meta.generate_name()), ("name", meta.name())] {
-        if !name.is_empty() && name != wanted && super::formats::path_segment(name).is_empty() {
+        if !name.is_empty() && name != wanted {
             errors.push(FieldError::invalid(&at.child(field), name, why));
         }
     }
