@@ -62,14 +62,8 @@ pub(crate) fn on_create(
 pub(crate) fn of_server(resource: &Resource, obj: &mut Obj) {
     let now = Time::from_unix(clock::wall().as_second());
     let api_version = &resource.group_version();
-    let writer = Writer {
-        manager: "kube-apiserver",
-        api_version,
-        subresource: "",
-        reset: &[],
-        now,
-        versions: Versions::ONE,
-    };
+    let writer =
+        Writer { manager: "kube-apiserver", api_version, subresource: "", reset: &[], now, versions: Versions::ONE };
     apply::track_create(obj, &writer);
 }
 

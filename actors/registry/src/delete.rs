@@ -38,6 +38,12 @@ pub fn plan(kind: KindDef, obj: &Obj, revision: u64, ask: &DeleteOptions, now: N
     let finalizers = deletion_finalizers(kind, obj, ask.propagation);
 
     if deleting {
+        // What the kind would give by default counts only once.
+        let grace = match (grace, ask.grace_period_seconds) {
+            (Grace::NotGraceful, _) => Grace::NotGraceful,
+            (_, Some(asked)) => Grace::Seconds(if asked < 0 { 1 } else { asked }),
+            (_, None) => Grace::Seconds(meta.deletion_grace_period_seconds().unwrap_or(0)),
+        };
         return Ok(plan_again(kind, obj, grace, finalizers, now));
     }
     let mut marked = obj.clone();

@@ -9,8 +9,7 @@ pub mod slice;
 pub const TYPES: &[TypeRules] = &[
     TypeRules::of("resource/v1.ResourceClaim").immutable(&["spec"]),
     TypeRules::of("resource/v1.ResourceClaimTemplate").immutable(&["spec"]),
-    TypeRules::of("resource/v1.ResourceSliceSpec").immutable(&["driver", "nodeName"]).validate(slice::validate),
-    TypeRules::of("resource/v1.ResourcePool").immutable(&["name"]),
+    TypeRules::of("resource/v1.ResourceSliceSpec").validate(slice::validate).validate_update(slice::validate_update),
     TypeRules::of("resource/v1.ExactDeviceRequest").enums(&["allocationMode"]).default(device_request::default),
     TypeRules::of("resource/v1.DeviceSubRequest").enums(&["allocationMode"]).default(device_request::default),
 ];

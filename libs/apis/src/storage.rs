@@ -11,13 +11,10 @@ use crate::table::TypeRules;
 
 /// Rows of the storage group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("storage/v1.StorageClass")
-        .required(&["provisioner"])
-        .immutable(&["volumeBindingMode"])
-        .validate(class)
-        .validate_update(class_update),
+    TypeRules::of("storage/v1.StorageClass").required(&["provisioner"]).validate(class).validate_update(class_update),
     TypeRules::of("storage/v1.CSIDriverSpec").validate(driver),
     TypeRules::of("storage/v1.CSINodeDriver").required(&["name", "nodeID"]),
+    TypeRules::of("storage/v1.VolumeAttributesClass").required(&["driverName"]).validate_update(attributes_update),
     TypeRules::of("storage/v1.VolumeAttachment").immutable(&["spec"]),
     TypeRules::of("storage/v1.VolumeAttachmentSpec").required(&["attacher"]).validate(attachment),
     TypeRules::of("storage/v1.VolumeAttachmentSource").validate(attachment_source),
@@ -44,7 +41,7 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if size > 256 * 1024 {
         errors.push(FieldError::too_long(&parameters, 256 * 1024));
     }
-    if let Some(policy) = class.reclaim_policy() {
+    if let Some(policy) = class.reclaim_policy().filter(|policy| !policy.is_empty()) {
         one_of(policy, &["Delete", "Retain"], &path.child("reclaimPolicy"), errors);
     }
     let at = path.child("volumeBindingMode");
@@ -56,10 +53,19 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// Upstream `ValidateStorageClassUpdate`.
 fn class_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
-    for field in ["parameters", "provisioner", "reclaimPolicy"] {
-        if new.get(field) != old.get(field) {
-            errors.push(FieldError::forbidden(&path.child(field), format!("updates to {field} are forbidden.")));
-        }
+    fixed(&["parameters", "provisioner", "reclaimPolicy"], new, old, path, errors);
+    let mode = "volumeBindingMode";
+    crate::rules::immutable(new.get(mode), old.get(mode), &path.child(mode), errors);
+}
+
+/// Upstream `ValidateVolumeAttributesClassUpdate`.
+fn attributes_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    fixed(&["driverName", "parameters"], new, old, path, errors);
+}
+
+fn fixed(fields: &[&str], new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in fields.iter().filter(|field| !oarlock_schema::canonical::same(new.get(field), old.get(field))) {
+        errors.push(FieldError::forbidden(&path.child(field), format!("updates to {field} are forbidden.")));
     }
 }
 

@@ -188,7 +188,14 @@ fn owners_and_merges_are_upstreams() {
 #[test]
 fn who_writes_an_empty_list_owns_it_and_who_leaves_it_out_does_not() {
     let ty = oarlock_schema::type_of_kind("", "v1", "LimitRange").unwrap();
-    let writer = Writer { manager: "m", api_version: "v1", subresource: "", reset: &[], now: Time::from_unix(0) };
+    let writer = Writer {
+        manager: "m",
+        api_version: "v1",
+        subresource: "",
+        reset: &[],
+        now: Time::from_unix(0),
+        versions: Versions::ONE,
+    };
     for (spec, owned) in [(r#"{"limits":[]}"#, true), ("{}", false), (r#"{"limits":null}"#, false)] {
         let text = format!(r#"{{"apiVersion":"v1","kind":"LimitRange","metadata":{{"name":"a"}},"spec":{spec}}}"#);
         let mut obj = json::decode(text.as_bytes(), ty, Mode::Strict).unwrap().value;

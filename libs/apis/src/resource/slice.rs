@@ -12,3 +12,12 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(FieldError::invalid(&path.child("nodeName"), "", text));
     }
 }
+
+/// Devices do not move (upstream `ValidateResourceSliceUpdate`).
+pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let pool = ["pool", "name"];
+    crate::rules::immutable(new.at(&pool), old.at(&pool), &path.child("pool").child("name"), errors);
+    for field in ["driver", "nodeName"] {
+        crate::rules::immutable(new.get(field), old.get(field), &path.child(field), errors);
+    }
+}
