@@ -22,8 +22,15 @@ use crate::verbs::create;
 pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
     let resource = target.resource();
     match (resource.plural, call) {
-        ("bindings", Call::Create(obj, options)) => {
+        ("bindings", Call::Create(mut obj, options)) => {
+            create::fit_namespace(target, &mut obj)?;
             let name = obj.meta().name().to_owned();
+            if name.is_empty() {
+                return Err(Status::bad_request("Name parameter required."));
+            }
+            if let Some(why) = oarlock_apis::rules::formats::path_segment(&name).first() {
+                return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: {why}")));
+            }
             let Some(pods) = oarlock_schema::resource("", "v1", "pods") else {
                 return Err(Status::internal_error("no pods"));
             };
@@ -35,7 +42,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             create::fit_namespace(target, &mut obj)?;
             create::forget_system_fields(&mut obj);
             oarlock_apis::default(&mut obj);
-            ownership::on_create(caller, target, &options, &mut obj);
+            ownership::on_create(caller, target, &options, &mut obj)?;
             match plural {
                 "tokenreviews" => token::review(server, obj),
                 "selfsubjectreviews" => Ok(token::who_am_i(caller, &obj)),

@@ -13,6 +13,7 @@ pub const TYPES: &[TypeRules] = &[
         .enums(&["failurePolicy", "matchPolicy", "reinvocationPolicy"])
         .validate(webhook::validate),
     TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicySpec").enums(&["failurePolicy"]),
+    TypeRules::of("admissionregistration/v1.Validation").validate(webhook::validate_reason),
     TypeRules::of("admissionregistration/v1.MatchResources").enums(&["matchPolicy"]),
     TypeRules::of("admissionregistration/v1.WebhookClientConfig").validate(webhook::validate_client),
     TypeRules::of("admissionregistration/v1.RuleWithOperations").enums(&["scope"]).validate(webhook::validate_rule),

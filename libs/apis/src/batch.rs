@@ -19,7 +19,6 @@ pub const TYPES: &[TypeRules] = &[
             "backoffLimitPerIndex",
             "maxFailedIndexes",
         ])
-        .enums(&["podReplacementPolicy"])
         .validate(job::validate_spec)
         .after(job::after),
     TypeRules::of("batch/v1.PodFailurePolicyRule").validate(job::validate_failure_rule),

@@ -103,7 +103,9 @@ pub fn validate_spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = spec.managed_by() {
         let at = path.child("managedBy");
         let (domain, rest) = name.split_once('/').unwrap_or(("", name));
-        if domain.is_empty() || rest.is_empty() {
+        if name.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+        } else if domain.is_empty() || rest.is_empty() {
             errors.push(FieldError::invalid(&at, name, "must be a domain-prefixed path (such as \"acme.io/foo\")"));
         } else {
             crate::rules::subdomain(domain, &at, errors);
@@ -113,10 +115,11 @@ pub fn validate_spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
     indexing(spec, path, errors);
-    if spec.pod_failure_policy().is_some() && spec.pod_replacement_policy().is_some_and(|p| p == "TerminatingOrFailed")
-    {
-        let at = path.child("podReplacementPolicy");
-        errors.push(FieldError::not_supported(&at, "TerminatingOrFailed", &["Failed"]));
+    if let Some(policy) = spec.pod_replacement_policy() {
+        // A policy about failed pods needs them to have ended.
+        let allowed: &[&str] =
+            if spec.pod_failure_policy().is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+        crate::rules::one_of(policy, allowed, &path.child("podReplacementPolicy"), errors);
     }
 }
 

@@ -109,7 +109,7 @@ fn of_type<'a>(obj: &'a Obj, kind: &str) -> Vec<&'a Value> {
     conditions(obj).iter().filter(|c| text(c, "type") == kind).collect()
 }
 
-fn each_condition<'a>(obj: &'a mut Obj) -> impl Iterator<Item = &'a mut Struct> {
+fn each_condition(obj: &mut Obj) -> impl Iterator<Item = &mut Struct> {
     let list = obj.get_mut("status").and_then(Value::as_struct_mut).and_then(|status| status.get_mut("conditions"));
     let items = match list {
         Some(Value::List(items)) => Some(items.iter_mut()),
