@@ -16,10 +16,10 @@ pub(crate) struct Args {
     /// Objects that the create scenarios make.
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub(crate) objects: usize,
-    /// Nodes of the schedule scenario.
+    /// Nodes of the schedule and crew scenarios.
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     pub(crate) nodes: usize,
-    /// Pods of the schedule scenario.
+    /// Pods of the schedule and crew scenarios.
     #[arg(long, default_value_t = 5_000, value_name = "N")]
     pub(crate) pods: usize,
     /// Print only JSON lines.

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -15,7 +16,7 @@ const START: Duration = Duration::from_secs(30);
 /// A running server.
 pub(crate) struct Cluster {
     child: Child,
-    directory: tempfile::TempDir,
+    directory: TempDir,
     /// From the start of the process to its word that it is ready.
     pub(crate) ready: Duration,
 }
@@ -30,9 +31,13 @@ pub(crate) struct Usage {
 }
 
 impl Cluster {
-    /// Starts a durable server with these further flags of `up`.
+    /// Starts a durable server in a fresh directory with these further flags of `up`.
     pub(crate) async fn start(args: &Args, flags: &[&str]) -> anyhow::Result<Self> {
-        let directory = tempfile::tempdir()?;
+        Self::resume(args, flags, tempfile::tempdir()?).await
+    }
+
+    /// Starts a server on what one before it left.
+    pub(crate) async fn resume(args: &Args, flags: &[&str], directory: TempDir) -> anyhow::Result<Self> {
         let mut command = Command::new(&args.oarlock);
         command.arg("up").arg("--data-dir").arg(directory.path()).args(["--port", "0"]).args(flags);
         command.stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
@@ -75,10 +80,10 @@ impl Cluster {
         Ok(Usage { rss: kib.parse::<u64>()? * 1024, cpu: ticks.iter().sum::<f64>() / 100.0 })
     }
 
-    /// Ends the server.
-    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+    /// Ends the server; what it stored is in the directory.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<TempDir> {
         self.child.kill().await?;
-        Ok(())
+        Ok(self.directory)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The scenarios, one file each.
 
 mod create;
+mod crew;
 mod idle;
 mod list;
 mod schedule;
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[Scenario] = &[
     Scenario { name: "create", run: |args| Box::pin(create::run(args)) },
     Scenario { name: "list", run: |args| Box::pin(list::run(args)) },
     Scenario { name: "schedule", run: |args| Box::pin(schedule::run(args)) },
+    Scenario { name: "crew", run: |args| Box::pin(crew::run(args)) },
 ];
 
 /// Parts that a scenario about the API alone leaves out.
