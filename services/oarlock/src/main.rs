@@ -7,7 +7,8 @@ mod up;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Small and returns memory to the system: what a control plane on a laptop wants.
+/// Small and returns memory to the system: what a control plane on a laptop wants. Without huge pages, which tripled what an idle
+/// server keeps and made creates no faster.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
