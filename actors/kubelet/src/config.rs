@@ -32,7 +32,7 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// A simulated node: 8 cores, 32 GiB, 110 pods. `index` gives it addresses of its own: pods in 10.244.<index>.0/24 and on, as a
+    /// A simulated node: 8 cores, 32 GiB, 110 pods. `index` gives it addresses of its own: pods in `10.244.<index>.0/24` and on, as a
     /// cluster's node IPAM would.
     #[must_use]
     pub fn simulated(name: impl Into<Str>, index: u16) -> Self {
