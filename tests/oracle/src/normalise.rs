@@ -58,8 +58,15 @@ impl Normaliser {
             hide(body, "resourceVersion");
         }
         table(&mut answer.body);
-        let events = answer.body.as_array_mut().into_iter().flatten();
-        events.filter_map(|event| event.get_mut("object")).for_each(table);
+        for event in answer.body.as_array_mut().into_iter().flatten() {
+            let bookmark = event.get("type") == Some(&Value::from("BOOKMARK"));
+            let Some(object) = event.get_mut("object") else { continue };
+            table(object);
+            if bookmark && let Value::Object(object) = object {
+                // As a list's.
+                hide(object, "resourceVersion");
+            }
+        }
         if self.unsettled {
             settle(&mut answer.body);
         }
