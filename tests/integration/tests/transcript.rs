@@ -4,4 +4,5 @@ mod api;
 mod crew;
 mod errors;
 mod follow;
+mod least;
 mod sets;
