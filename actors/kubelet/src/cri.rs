@@ -155,6 +155,20 @@ pub struct ExecOutput {
     pub exit_code: i32,
 }
 
+/// Which streams of a command are connected (the fields of `ExecRequest` and `AttachRequest`). The streaming server waits for exactly these,
+/// and for one of sizes when there is a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Streams {
+    /// What it reads.
+    pub stdin: bool,
+    /// What it writes.
+    pub stdout: bool,
+    /// What it writes to the other one; never with a terminal.
+    pub stderr: bool,
+    /// It runs at a terminal.
+    pub tty: bool,
+}
+
 /// Which part of a log (upstream `v1.PodLogOptions` without what the kubelet itself decides).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
@@ -240,13 +254,13 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
         Err(Error::Unimplemented("ExecSync"))
     }
     /// `Exec`: the address of a streaming server.
-    async fn exec(&self, id: &str, command: &[Str], tty: bool) -> Result<String> {
-        let _ = (id, command, tty);
+    async fn exec(&self, id: &str, command: &[Str], streams: Streams) -> Result<String> {
+        let _ = (id, command, streams);
         Err(Error::Unimplemented("Exec"))
     }
     /// `Attach`: the address of a streaming server.
-    async fn attach(&self, id: &str, tty: bool) -> Result<String> {
-        let _ = (id, tty);
+    async fn attach(&self, id: &str, streams: Streams) -> Result<String> {
+        let _ = (id, streams);
         Err(Error::Unimplemented("Attach"))
     }
     /// `PortForward`: the address of a streaming server.
