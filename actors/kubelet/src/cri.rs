@@ -23,6 +23,9 @@ pub enum Error {
     /// It tried and failed; the text is for users.
     #[error("{0}")]
     Failed(String),
+    /// It took longer than it was given.
+    #[error("{0}")]
+    DeadlineExceeded(String),
     /// It does not know the verb.
     #[error("runtime does not implement {0}")]
     Unimplemented(&'static str),

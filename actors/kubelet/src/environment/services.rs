@@ -1,0 +1,88 @@
+//! The variables of Services, in the form that docker links had (`pkg/kubelet/envvars`).
+
+use std::net::IpAddr;
+
+use oarlock_informer::{Project, ResourceName};
+use oarlock_schema::views::core_v1::Service;
+use oarlock_schema::{Obj, Str};
+
+/// What a kubelet reads of a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ServiceView {
+    /// Its cluster address; empty or `None` when it has none.
+    pub(crate) address: Str,
+    pub(crate) ports: Vec<ServicePort>,
+}
+
+/// One port: name (the only one may have none), protocol, number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServicePort {
+    pub(crate) name: Str,
+    pub(crate) protocol: Str,
+    pub(crate) port: i64,
+}
+
+impl Project for ServiceView {
+    const RESOURCE: ResourceName = ResourceName::core("services");
+
+    fn project(obj: &Obj) -> Self {
+        let spec = obj.view().unwrap_or_else(|| Service::from_option(None)).spec();
+        let port = |port: oarlock_schema::views::core_v1::ServicePort<'_>| ServicePort {
+            name: port.name().into(),
+            protocol: if port.protocol().is_empty() { "TCP".into() } else { port.protocol().into() },
+            port: port.port(),
+        };
+        Self { address: spec.cluster_ip().into(), ports: spec.ports().iter().map(port).collect() }
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
+}
+
+impl ServiceView {
+    /// Whether containers can be told where it is.
+    pub(super) fn has_address(&self) -> bool {
+        !self.address.is_empty() && self.address != "None" && !self.ports.is_empty()
+    }
+
+    /// The variables of the Service of this name.
+    pub(super) fn variables(&self, name: &str) -> Vec<(String, String)> {
+        let prefix = variable(name);
+        let Some(first) = self.ports.first() else { return Vec::new() };
+        let mut out = vec![
+            (format!("{prefix}_SERVICE_HOST"), self.address.to_string()),
+            (format!("{prefix}_SERVICE_PORT"), first.port.to_string()),
+            (format!("{prefix}_PORT"), self.link(first)),
+        ];
+        for port in &self.ports {
+            if !port.name.is_empty() {
+                out.push((format!("{prefix}_SERVICE_PORT_{}", variable(&port.name)), port.port.to_string()));
+            }
+            let one = format!("{prefix}_PORT_{}_{}", port.port, port.protocol.to_uppercase());
+            out.extend([
+                (format!("{one}_PROTO"), port.protocol.to_lowercase()),
+                (format!("{one}_PORT"), port.port.to_string()),
+                (format!("{one}_ADDR"), self.address.to_string()),
+                (one, self.link(port)),
+            ]);
+        }
+        out
+    }
+
+    fn link(&self, port: &ServicePort) -> String {
+        format!("{}://{}", port.protocol.to_lowercase(), host_port(&self.address, port.port))
+    }
+}
+
+/// Go's `net.JoinHostPort`.
+pub(crate) fn host_port(host: &str, port: i64) -> String {
+    match host.parse() {
+        Ok(IpAddr::V6(host)) => format!("[{host}]:{port}"),
+        _ => format!("{host}:{port}"),
+    }
+}
+
+fn variable(name: &str) -> String {
+    name.replace('-', "_").to_uppercase()
+}

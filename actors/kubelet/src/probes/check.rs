@@ -1,0 +1,136 @@
+//! What a probe does.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use oarlock_schema::Str;
+use oarlock_schema::views::IntOrStr;
+use oarlock_schema::views::core_v1::{Container, Probe};
+
+use super::http::{Answer, HttpGet};
+use super::{Exec, dial, grpc, http};
+use crate::cri;
+use crate::environment::static_command;
+
+/// A port, or upstream's text why there is none.
+pub(crate) type Port = Result<u16, String>;
+
+/// One way to look at a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// Run this in it: it is well when that ends with 0.
+    Exec(Vec<Str>),
+    /// Ask it: it is well when it answers 2xx or 3xx.
+    Http(HttpGet),
+    /// Connect to it. An empty host is the pod.
+    Tcp { host: String, port: Port },
+    /// Ask `grpc.health.v1.Health`.
+    Grpc { port: Port, service: String },
+    /// The API lets no such probe pass.
+    Nothing,
+}
+
+/// What a look found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Success,
+    /// All is well, and users should hear this.
+    Warning(String),
+    Failure(String),
+    /// Nothing was found out: the word of the result, and why.
+    Error(&'static str, String),
+}
+
+/// Output that is kept, in bytes.
+const OUTPUT: usize = 10 << 10;
+
+impl Check {
+    pub(super) fn of_probe(probe: Probe<'_>, container: Container<'_>) -> Self {
+        if let Some(exec) = probe.exec() {
+            Self::Exec(static_command(exec.command().iter(), container))
+        } else if let Some(get) = probe.http_get() {
+            Self::Http(HttpGet::read(get, container))
+        } else if let Some(socket) = probe.tcp_socket() {
+            Self::Tcp { host: socket.host().to_owned(), port: port(socket.port(), container) }
+        } else if let Some(grpc) = probe.grpc() {
+            let service = grpc.service().unwrap_or("").to_owned();
+            Self::Grpc { port: number(grpc.port()), service }
+        } else {
+            Self::Nothing
+        }
+    }
+
+    /// Looks once.
+    pub(super) async fn look<E: Exec + ?Sized>(
+        &self,
+        id: &str,
+        ip: Option<IpAddr>,
+        timeout: Duration,
+        runtime: &E,
+    ) -> Found {
+        let unknown = |why: &String| Found::Error("unknown", why.clone());
+        let pod = ip.map(|ip| ip.to_string()).unwrap_or_default();
+        match self {
+            Self::Exec(command) => exec(runtime.run_in(id, command, timeout).await),
+            Self::Http(get) => match get.target(&pod) {
+                Ok(target) => of_answer(http::get(&target, get, "probe", Some(timeout)).await),
+                Err(why) => unknown(&why),
+            },
+            Self::Tcp { host, port } => match port {
+                Ok(port) => match dial::connect(if host.is_empty() { &pod } else { host }, *port, timeout).await {
+                    Ok(_) => Found::Success,
+                    Err(why) => Found::Failure(why),
+                },
+                Err(why) => unknown(why),
+            },
+            Self::Grpc { port: Ok(port), service } => match grpc::check(&pod, *port, service, timeout).await {
+                Ok(()) => Found::Success,
+                Err(why) => Found::Failure(why),
+            },
+            Self::Grpc { port: Err(why), .. } => unknown(why),
+            Self::Nothing => Found::Error("unknown", "missing probe handler".to_owned()),
+        }
+    }
+}
+
+fn exec(result: cri::Result<cri::ExecOutput>) -> Found {
+    match result {
+        Ok(output) if output.exit_code == 0 => Found::Success,
+        Ok(output) => {
+            let all: Vec<u8> = output.stdout.iter().chain(&output.stderr).copied().take(OUTPUT).collect();
+            Found::Failure(String::from_utf8_lossy(&all).into_owned())
+        }
+        Err(cri::Error::DeadlineExceeded(why)) => Found::Failure(format!("command timed out: {why}")),
+        Err(error) => Found::Error("unknown", error.to_string()),
+    }
+}
+
+fn of_answer(answer: Result<Answer, http::Error>) -> Found {
+    match answer {
+        Ok(answer) if (200..300).contains(&answer.code) => Found::Success,
+        Ok(answer) if (300..400).contains(&answer.code) => {
+            Found::Warning(format!("Probe terminated redirects, Response body: {}", answer.body))
+        }
+        // No body here: it may hold what only the prober may see.
+        Ok(answer) => Found::Failure(format!("HTTP probe failed with statuscode: {}", answer.code)),
+        Err(error) => Found::Failure(error.to_string()),
+    }
+}
+
+/// A port by number, or by its name in the container.
+pub(super) fn port(port: IntOrStr<'_>, container: Container<'_>) -> Port {
+    match port {
+        IntOrStr::Int(port) => number(port),
+        IntOrStr::Str(name) => match container.ports().iter().find(|port| port.name() == name) {
+            Some(port) => number(port.container_port()),
+            None => match name.parse() {
+                Ok(port) => number(port),
+                Err(_) => Err(format!("strconv.Atoi: parsing \"{name}\": invalid syntax")),
+            },
+        },
+    }
+}
+
+fn number(port: i64) -> Port {
+    u16::try_from(port).ok().filter(|port| *port > 0).ok_or_else(|| format!("invalid port number: {port}"))
+}

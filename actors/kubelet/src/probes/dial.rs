@@ -1,0 +1,34 @@
+//! TCP connections, with Go's words for what goes wrong.
+//!
+//! Upstream asks for a short linger, so that probes leave few sockets behind. That makes closing block the thread, so this does not.
+
+use std::time::Duration;
+
+use oarlock_runtime::clock;
+use tokio::net::TcpStream;
+
+use crate::environment::host_port;
+
+/// Connects within `timeout`.
+///
+/// # Errors
+/// As `dial tcp 10.0.0.1:80: connect: connection refused`.
+pub(crate) async fn connect(host: &str, port: u16, timeout: Duration) -> Result<TcpStream, String> {
+    let at = host_port(host, port.into());
+    match clock::timeout(timeout, TcpStream::connect((host, port))).await {
+        Ok(Ok(stream)) => {
+            // nothing that is sent here waits for more
+            let _ = stream.set_nodelay(true);
+            Ok(stream)
+        }
+        Ok(Err(error)) if error.raw_os_error().is_none() => Err(format!("dial tcp: lookup {host}: {}", plain(&error))),
+        Ok(Err(error)) => Err(format!("dial tcp {at}: connect: {}", plain(&error))),
+        Err(_) => Err(format!("dial tcp {at}: i/o timeout")),
+    }
+}
+
+/// The system's text as Go shows it.
+pub(crate) fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}

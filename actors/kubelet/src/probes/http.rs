@@ -1,0 +1,254 @@
+//! One GET request to a container, as Go's client makes it for probes and hooks (`pkg/probe/http`).
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1;
+use hyper::header::{HeaderName, HeaderValue, LOCATION};
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use oarlock_runtime::clock;
+use oarlock_schema::views::core_v1::{Container, HTTPGetAction};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::check::{Port, port};
+use super::{dial, tls};
+use crate::environment::host_port;
+
+/// A body is read up to this, in bytes.
+const BODY: usize = 10 << 10;
+/// Redirects that are followed.
+const REDIRECTS: usize = 10;
+/// Without a timeout of its own a connection may take so long.
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// An `httpGet` of a spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpGet {
+    pub(crate) https: bool,
+    /// Empty: the pod.
+    pub(crate) host: String,
+    pub(crate) port: Port,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+/// Where a request goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) https: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Path and query, escaped.
+    pub(crate) path: String,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.https { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+    }
+}
+
+/// What a container answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: String,
+}
+
+/// Why there is no answer, as Go tells it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Get \"{url}\": {why}")]
+pub(crate) struct Error {
+    pub(crate) url: String,
+    pub(crate) why: String,
+}
+
+impl HttpGet {
+    pub(crate) fn read(action: HTTPGetAction<'_>, container: Container<'_>) -> Self {
+        let header = |header: oarlock_schema::views::core_v1::HTTPHeader<'_>| {
+            (header.name().to_owned(), header.value().to_owned())
+        };
+        Self {
+            https: action.scheme().eq_ignore_ascii_case("https"),
+            host: action.host().to_owned(),
+            port: port(action.port(), container),
+            path: action.path().to_owned(),
+            headers: action.http_headers().iter().map(header).collect(),
+        }
+    }
+
+    /// Where the request goes for a pod with this address.
+    ///
+    /// # Errors
+    /// Upstream's text when there is no such port.
+    pub(crate) fn target(&self, pod: &str) -> Result<Target, String> {
+        let host = if self.host.is_empty() { pod.to_owned() } else { self.host.clone() };
+        Ok(Target { https: self.https, host, port: self.port.clone()?, path: escaped(&self.path) })
+    }
+
+    /// The headers of the request; `purpose` is what the client calls itself for.
+    fn headers(&self, purpose: &str, host: &str) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        let own = |name: &str| self.headers.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut all = vec![("Host".to_owned(), own("Host").map_or(host, |(_, value)| value).to_owned())];
+        if own("User-Agent").is_none() {
+            all.push(("User-Agent".to_owned(), format!("kube-{purpose}/1.35")));
+        }
+        if own("Accept").is_none() {
+            all.push(("Accept".to_owned(), "*/*".to_owned()));
+        }
+        let passed = |name: &str, value: &str| {
+            !name.eq_ignore_ascii_case("Host") && !(name.eq_ignore_ascii_case("Accept") && value.is_empty())
+        };
+        all.extend(self.headers.iter().filter(|(name, value)| passed(name, value)).cloned());
+        all.push(("Connection".to_owned(), "close".to_owned()));
+        let parse = |(name, value): (String, String)| {
+            let invalid = |what: &str| format!("net/http: invalid header field {what} for \"{name}\"");
+            let key = HeaderName::try_from(&name).map_err(|_| invalid("name"))?;
+            Ok((key, HeaderValue::try_from(&value).map_err(|_| invalid("value"))?))
+        };
+        all.into_iter().map(parse).collect()
+    }
+}
+
+impl Target {
+    pub(crate) fn authority(&self) -> String {
+        host_port(&self.host, self.port.into())
+    }
+
+    /// Where a redirect leads, if to the same host; elsewhere a probe does not follow.
+    fn redirected(&self, location: &str) -> Option<Self> {
+        let uri: Uri = location.parse().ok()?;
+        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let Some(host) = uri.host() else {
+            let path = if location.starts_with('/') {
+                escaped(location)
+            } else {
+                // relative to the directory of the path
+                let base = self.path.split('?').next().unwrap_or("/");
+                let dir = base.rsplit_once('/').map_or("", |(dir, _)| dir);
+                format!("{dir}/{}", location.split('#').next().unwrap_or_default())
+            };
+            return Some(Self { path, ..self.clone() });
+        };
+        let https = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => self.https,
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
+        (host == self.host).then(|| Self { https, host: host.to_owned(), port, path: path.to_owned() })
+    }
+}
+
+/// Makes the request; a redirect to the same host is followed. Without `timeout` the caller must have a deadline.
+///
+/// # Errors
+/// Why there is no answer.
+pub(crate) async fn get(
+    target: &Target,
+    spec: &HttpGet,
+    purpose: &str,
+    timeout: Option<Duration>,
+) -> Result<Answer, Error> {
+    let url = target.to_string();
+    let failed = |why: String| Error { url: url.clone(), why };
+    let whole = follow(target, spec, purpose);
+    let Some(timeout) = timeout else { return whole.await.map_err(failed) };
+    match clock::timeout(timeout, whole).await {
+        Ok(answer) => answer.map_err(failed),
+        Err(_) => Err(failed("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())),
+    }
+}
+
+async fn follow(target: &Target, spec: &HttpGet, purpose: &str) -> Result<Answer, String> {
+    let mut at = target.clone();
+    for _ in 0..REDIRECTS {
+        let (answer, location) = once(&at, spec, purpose).await?;
+        let next = location.filter(|_| matches!(answer.code, 301 | 302 | 303 | 307 | 308));
+        match next.and_then(|location| at.redirected(&location)) {
+            Some(next) => at = next,
+            None => return Ok(answer),
+        }
+    }
+    Err(format!("stopped after {REDIRECTS} redirects"))
+}
+
+async fn once(target: &Target, spec: &HttpGet, purpose: &str) -> Result<(Answer, Option<String>), String> {
+    let mut request = Request::get(&target.path);
+    if let Some(headers) = request.headers_mut() {
+        for (name, value) in spec.headers(purpose, &target.authority())? {
+            headers.append(name, value);
+        }
+    }
+    let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
+    let stream = dial::connect(&target.host, target.port, CONNECT).await?;
+    if target.https {
+        exchange(tls::wrap(&target.host, stream).await?, request).await
+    } else {
+        exchange(stream, request).await
+    }
+}
+
+async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    request: Request<Empty<Bytes>>,
+) -> Result<(Answer, Option<String>), String> {
+    let builder = http1::Builder::new().title_case_headers(true).handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = builder.map_err(|error| told(&error))?;
+    let work = async move {
+        let response = sender.send_request(request).await.map_err(|error| told(&error))?;
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let code = response.status().as_u16();
+        Ok((Answer { code, body: body(response).await? }, location))
+    };
+    let (mut work, mut connection) = (std::pin::pin!(work), std::pin::pin!(connection));
+    tokio::select! {
+        biased;
+        answer = &mut work => answer,
+        // What came before the end may still have to be read.
+        _ = &mut connection => work.await,
+    }
+}
+
+async fn body(mut response: Response<hyper::body::Incoming>) -> Result<String, String> {
+    let mut body = Vec::new();
+    while let Some(frame) = response.frame().await {
+        if let Ok(data) = frame.map_err(|error| told(&error))?.into_data() {
+            body.extend_from_slice(&data);
+        }
+        if body.len() >= BODY {
+            body.truncate(BODY);
+            break;
+        }
+    }
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// Go says `EOF` where a connection ends without an answer.
+fn told(error: &hyper::Error) -> String {
+    if error.is_incomplete_message() || error.is_canceled() {
+        return "EOF".to_owned();
+    }
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.map_or_else(|| error.to_string(), dial::plain)
+}
+
+/// A path as it may stand in a request: it begins with a slash, has no fragment, and odd characters are escaped.
+fn escaped(path: &str) -> String {
+    let path = path.split('#').next().unwrap_or_default();
+    let mut out = if path.starts_with('/') { String::new() } else { "/".to_owned() };
+    for byte in path.bytes() {
+        match byte {
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | 0..=b' ' | 0x7f.. => {
+                out.push_str(&format!("%{byte:02X}"));
+            }
+            byte => out.push(char::from(byte)),
+        }
+    }
+    out
+}

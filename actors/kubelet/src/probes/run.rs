@@ -1,0 +1,138 @@
+//! The task of one probe of one container.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_runtime::{clock, rng};
+use oarlock_schema::Str;
+use tokio::sync::{mpsc, watch};
+
+use super::check::Found;
+use super::worker::{Turn, Worker};
+use super::{Exec, Gate, Kind, Probe, Report, Subject, Verdict};
+
+/// Attempts of a look that found nothing out.
+const ATTEMPTS: usize = 3;
+
+/// A container that started this much before this kubelet counts as started by it.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// Tells users something about the container: reason and message of a Warning.
+pub(crate) type Tell = Arc<dyn Fn(&'static str, String) + Send + Sync>;
+
+/// What a prober needs besides its probe.
+pub(crate) struct Prober<E: ?Sized> {
+    pub(crate) subject: Subject,
+    pub(crate) runtime: Arc<E>,
+    pub(crate) tell: Tell,
+    pub(crate) gate: watch::Receiver<Gate>,
+    pub(crate) reports: mpsc::Sender<Report>,
+    /// How long this kubelet runs: a young one finds many containers at once, and then probes begin somewhere in their first period.
+    pub(crate) age: Duration,
+}
+
+impl<E: ?Sized> std::fmt::Debug for Prober<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prober").field("subject", &self.subject).finish_non_exhaustive()
+    }
+}
+
+/// Looks at a container until its gate closes, its pod is deleted (but for readiness), or nobody listens.
+pub(crate) async fn run<E: Exec + ?Sized>(prober: Prober<E>, probe: Arc<Probe>) {
+    let mut closing = prober.gate.clone();
+    tokio::select! {
+        biased;
+        () = closed(&mut closing) => {}
+        () = look_at(prober, &probe) => {}
+    }
+}
+
+async fn closed(gate: &mut watch::Receiver<Gate>) {
+    while gate.changed().await.is_ok() {}
+}
+
+async fn look_at<E: Exec + ?Sized>(mut prober: Prober<E>, probe: &Probe) {
+    // What is known from before a restart holds until something else is found.
+    let fresh = i64::try_from((prober.age + SLACK).as_secs()).unwrap_or(i64::MAX) >= prober.ran();
+    if fresh && !prober.report(probe, probe.kind.initial()).await {
+        return;
+    }
+    if probe.period > prober.age {
+        let part = u64::try_from(probe.period.as_nanos()).unwrap_or(u64::MAX);
+        clock::sleep(Duration::from_nanos(rng::below(part))).await;
+    }
+    let mut worker = Worker::new(probe);
+    let mut ticks = clock::interval(probe.period);
+    loop {
+        let gate = *prober.gate.borrow_and_update();
+        match worker.turn(gate, prober.ran()) {
+            Turn::Wait => {}
+            Turn::Look => {
+                if let Some(verdict) = prober.look(probe).await.and_then(|verdict| worker.found(verdict))
+                    && !prober.report(probe, verdict).await
+                {
+                    return;
+                }
+            }
+            Turn::End => {
+                prober.report(probe, Verdict::Success).await;
+                return;
+            }
+        }
+        tokio::select! {
+            _ = ticks.tick() => {}
+            changed = prober.gate.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                // A container that just started is asked at once whether it is ready; the period begins anew.
+                if probe.kind == Kind::Readiness {
+                    ticks = clock::interval(probe.period);
+                }
+            }
+        }
+    }
+}
+
+impl<E: Exec + ?Sized> Prober<E> {
+    /// Whole seconds since the container started.
+    fn ran(&self) -> i64 {
+        clock::wall().as_second().saturating_sub(self.subject.started)
+    }
+
+    /// Looks, up to three times where nothing is found out; `None` when nothing was.
+    async fn look(&self, probe: &Probe) -> Option<Verdict> {
+        let name = probe.kind.name();
+        let once = || probe.check.look(&self.subject.id, self.subject.ip, probe.timeout, &*self.runtime);
+        let mut found = once().await;
+        for _ in 1..ATTEMPTS {
+            if !matches!(found, Found::Error(..)) {
+                break;
+            }
+            found = once().await;
+        }
+        match found {
+            Found::Success => Some(Verdict::Success),
+            Found::Warning(why) => {
+                (self.tell)("ProbeWarning", format!("{name} probe warning: {why}"));
+                Some(Verdict::Success)
+            }
+            Found::Failure(why) => {
+                (self.tell)("Unhealthy", format!("{name} probe failed: {why}"));
+                Some(Verdict::Failure)
+            }
+            Found::Error(state, why) => {
+                (self.tell)("Unhealthy", format!("{name} probe errored and resulted in {state} state: {why}"));
+                None
+            }
+        }
+    }
+
+    /// Reports; false when nobody listens any more.
+    async fn report(&self, probe: &Probe, verdict: Verdict) -> bool {
+        let Subject { pod, index, id, .. } = &self.subject;
+        let (pod, id): (Str, Str) = (pod.clone(), id.clone());
+        let report = Report { pod, index: *index, id, kind: probe.kind, verdict, grace: probe.grace };
+        self.reports.send(report).await.is_ok()
+    }
+}

@@ -1,0 +1,211 @@
+//! What pods refer to, read as this node: ConfigMaps and Secrets ([`Objects`]), tokens of ServiceAccounts ([`Tokens`]).
+//!
+//! The Node authorizer lets a node read just the objects that its pods name, one by one. Everything here has a deadline and a bound.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use oarlock_client::Client;
+use oarlock_meta::Status;
+use oarlock_schema::views::View;
+use oarlock_schema::views::core_v1::{ConfigMap, Pod, Secret};
+use oarlock_schema::{Obj, Str};
+
+mod named;
+mod objects;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+pub(crate) use named::{named_by, of_volume};
+use objects::Objects;
+use tokens::Tokens;
+pub(crate) use tokens::{LIFETIME, TokenWish};
+
+/// What kind of object is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    ConfigMap,
+    Secret,
+    /// A claim of the pod's namespace.
+    Claim,
+    /// A PersistentVolume, which has no namespace.
+    Volume,
+}
+
+impl Kind {
+    /// The word in error texts.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "ConfigMap",
+            Self::Secret => "Secret",
+            Self::Claim => "PersistentVolumeClaim",
+            Self::Volume => "PersistentVolume",
+        }
+    }
+}
+
+/// An object of a pod's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Reference {
+    pub(crate) kind: Kind,
+    pub(crate) name: Str,
+}
+
+impl Reference {
+    pub(crate) fn config_map(name: &str) -> Self {
+        Self { kind: Kind::ConfigMap, name: name.into() }
+    }
+
+    pub(crate) fn secret(name: &str) -> Self {
+        Self { kind: Kind::Secret, name: name.into() }
+    }
+}
+
+/// What became of the references that were looked up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    objects: BTreeMap<Reference, Result<Arc<Obj>, Status>>,
+}
+
+impl Found {
+    pub(crate) fn insert(&mut self, reference: Reference, object: Result<Arc<Obj>, Status>) {
+        self.objects.insert(reference, object);
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// The server's text.
+    pub(crate) fn object(&self, reference: &Reference) -> Result<&Arc<Obj>, &Status> {
+        match self.objects.get(reference) {
+            Some(Ok(object)) => Ok(object),
+            Some(Err(status)) => Err(status),
+            None => Err(&NOT_ASKED),
+        }
+    }
+
+    /// The data of a ConfigMap or Secret; `None` when it is not there and need not be.
+    ///
+    /// # Errors
+    /// The server's text.
+    pub(crate) fn data(&self, reference: &Reference, optional: bool) -> Result<Option<Data<'_>>, String> {
+        match self.object(reference) {
+            Ok(object) => Ok(Some(Data::of(reference, object))),
+            Err(status) if optional && status.is_not_found() => Ok(None),
+            Err(status) => Err(status.to_string()),
+        }
+    }
+}
+
+static NOT_ASKED: std::sync::LazyLock<Status> =
+    std::sync::LazyLock::new(|| Status::internal_error("an object was needed that nobody asked for"));
+
+/// What a ConfigMap or Secret holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Data<'a> {
+    ConfigMap(ConfigMap<'a>),
+    Secret(&'a str, Secret<'a>),
+}
+
+impl<'a> Data<'a> {
+    fn of(reference: &'a Reference, object: &'a Obj) -> Self {
+        match reference.kind {
+            Kind::Secret => {
+                Self::Secret(reference.name.as_str(), Secret::of(object).unwrap_or_else(|| Secret::from_option(None)))
+            }
+            _ => Self::ConfigMap(ConfigMap::of(object).unwrap_or_else(|| ConfigMap::from_option(None))),
+        }
+    }
+
+    /// All keys with texts, for environments: no binary data of a ConfigMap. Bytes of a Secret that are no text are an error.
+    pub(crate) fn texts(self) -> Vec<(&'a str, Result<String, String>)> {
+        match self {
+            Self::ConfigMap(map) => map.data().iter().map(|(key, value)| (key, Ok(value.to_owned()))).collect(),
+            Self::Secret(name, secret) => {
+                secret.data().iter().map(|(key, value)| (key, decoded_text(name, key, value))).collect()
+            }
+        }
+    }
+
+    /// The text of a key, if there is one.
+    pub(crate) fn text(self, key: &str) -> Option<Result<String, String>> {
+        match self {
+            Self::ConfigMap(map) => map.data().get(key).map(|value| Ok(value.to_owned())),
+            Self::Secret(name, secret) => secret.data().get(key).map(|value| decoded_text(name, key, value)),
+        }
+    }
+
+    /// All keys with their bytes, for volumes.
+    pub(crate) fn files(self) -> Vec<(&'a str, Vec<u8>)> {
+        let decode = |(key, value): (&'a str, &str)| (key, STANDARD.decode(value).unwrap_or_default());
+        match self {
+            Self::ConfigMap(map) => {
+                let texts = map.data().iter().map(|(key, value)| (key, value.as_bytes().to_vec()));
+                texts.chain(map.binary_data().iter().map(decode)).collect()
+            }
+            Self::Secret(_, secret) => secret.data().iter().map(decode).collect(),
+        }
+    }
+}
+
+fn decoded_text(secret: &str, key: &str, value: &str) -> Result<String, String> {
+    // The API holds nothing but valid base64.
+    let bytes = STANDARD.decode(value).unwrap_or_default();
+    String::from_utf8(bytes).map_err(|_| format!("key {key} of Secret {secret} is not UTF-8"))
+}
+
+/// Reads what pods refer to; one for a node. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct References {
+    objects: Arc<Objects>,
+    tokens: Arc<Tokens>,
+}
+
+impl References {
+    /// `client` must be the node's own.
+    pub(crate) fn new(client: Client) -> Self {
+        Self { objects: Arc::new(Objects::new(client.clone())), tokens: Arc::new(Tokens::new(client)) }
+    }
+
+    /// A pod is new on this node: what it refers to is read again rather than taken from the cache.
+    pub(crate) fn registered(&self, pod: Pod<'_>) {
+        let namespace = pod.metadata().namespace();
+        for reference in named_by(pod) {
+            self.objects.forget(namespace, &reference);
+        }
+    }
+
+    /// A pod is gone: its tokens are forgotten.
+    pub(crate) fn gone(&self, uid: &str) {
+        self.tokens.forget(uid);
+    }
+
+    /// Looks up objects of a namespace, side by side; each has its own deadline.
+    pub(crate) async fn find(&self, namespace: &str, wanted: impl IntoIterator<Item = Reference>) -> Found {
+        let calls = wanted.into_iter().map(|reference| async move {
+            let object = self.objects.get(namespace, &reference).await;
+            (reference, object)
+        });
+        Found { objects: futures::future::join_all(calls).await.into_iter().collect() }
+    }
+
+    /// Reads one object again, however fresh the last state is.
+    ///
+    /// # Errors
+    /// The server's Status.
+    pub(crate) async fn fresh(&self, namespace: &str, wanted: &Reference) -> Result<Arc<Obj>, Status> {
+        self.objects.forget(namespace, wanted);
+        self.objects.get(namespace, wanted).await
+    }
+
+    /// A token of a pod's ServiceAccount, from memory unless it has to be renewed.
+    ///
+    /// # Errors
+    /// Upstream's text when there is none, or it ended and no other could be had.
+    pub(crate) async fn token(&self, wish: &TokenWish) -> Result<Arc<str>, String> {
+        self.tokens.get(wish).await
+    }
+}

@@ -1,0 +1,149 @@
+//! Tokens of ServiceAccounts, by TokenRequest (`pkg/kubelet/token`). They are kept in memory only.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_client::{Call, Client, Reply, WriteOptions, decode};
+use oarlock_meta::{Status, Time};
+use oarlock_runtime::{clock, rng};
+use oarlock_schema::views::View;
+use oarlock_schema::views::authentication_v1::TokenRequest;
+use oarlock_schema::{Str, resource, type_of_kind};
+use parking_lot::Mutex;
+use serde_json::json;
+
+/// A token is renewed when it is older than this, in seconds.
+const OLDEST: i64 = 24 * 3600;
+/// Renewals are moved forward by up to so many seconds, so that tokens of one moment are not renewed in one.
+const SPREAD: u64 = 10;
+/// Deadline of a request.
+const CALL: Duration = Duration::from_secs(10);
+/// Tokens kept; beyond that those that ended are dropped, and then none is added.
+const KEPT: usize = 4096;
+/// The lifetime of a token whose wish says none, in seconds (the API defaults it to the same).
+pub(crate) const LIFETIME: i64 = 3600;
+
+/// Whose token, for whom, for how long.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TokenWish {
+    pub(crate) namespace: Str,
+    pub(crate) account: Str,
+    /// The pod it is bound to: name and uid.
+    pub(crate) pod: (Str, Str),
+    /// Empty: the API itself.
+    pub(crate) audience: Str,
+    /// Seconds.
+    pub(crate) lifetime: i64,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    token: Arc<str>,
+    /// When it ends, Unix seconds.
+    ends: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct Tokens {
+    client: Client,
+    kept: Mutex<HashMap<TokenWish, Kept>>,
+}
+
+impl Tokens {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client: client.with_timeout(CALL), kept: Mutex::default() }
+    }
+
+    pub(super) async fn get(&self, wish: &TokenWish) -> Result<Arc<str>, String> {
+        let kept = self.kept.lock().get(wish).cloned();
+        let jitter = i64::try_from(rng::below(SPREAD)).unwrap_or(0);
+        if let Some(kept) = &kept
+            && !stale(kept.ends, wish.lifetime, clock::wall().as_second() + jitter)
+        {
+            return Ok(kept.token.clone());
+        }
+        let status = match self.request(wish).await {
+            Ok(token) => {
+                self.keep(wish, &token);
+                return Ok(token.token);
+            }
+            Err(status) => status,
+        };
+        match kept {
+            None => Err(format!("failed to fetch token: {status}")),
+            Some(kept) if kept.ends <= clock::wall().as_second() => Err(format!(
+                "token {:?}/{:?} expired and refresh failed: {status}",
+                wish.account.as_str(),
+                wish.namespace.as_str()
+            )),
+            Some(kept) => {
+                tracing::warn!(namespace = %wish.namespace, account = %wish.account, %status, "token not renewed");
+                Ok(kept.token)
+            }
+        }
+    }
+
+    pub(super) fn forget(&self, uid: &str) {
+        self.kept.lock().retain(|wish, _| wish.pod.1 != uid);
+    }
+
+    fn keep(&self, wish: &TokenWish, token: &Kept) {
+        let mut kept = self.kept.lock();
+        if kept.len() >= KEPT {
+            let now = clock::wall().as_second();
+            kept.retain(|_, kept| kept.ends > now);
+        }
+        if kept.len() < KEPT || kept.contains_key(wish) {
+            kept.insert(wish.clone(), token.clone());
+        }
+    }
+
+    async fn request(&self, wish: &TokenWish) -> Result<Kept, Status> {
+        let lacks = |what: &str| Status::internal_error(format!("the schema lacks {what}"));
+        let accounts = resource("", "v1", "serviceaccounts").ok_or_else(|| lacks("serviceaccounts"))?;
+        let ty = type_of_kind("authentication.k8s.io", "v1", "TokenRequest").ok_or_else(|| lacks("TokenRequest"))?;
+        let audiences: Vec<&str> =
+            [wish.audience.as_str()].into_iter().filter(|audience| !audience.is_empty()).collect();
+        let body = json!({
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": wish.lifetime,
+                "boundObjectRef":
+                    {"apiVersion": "v1", "kind": "Pod", "name": wish.pod.0.as_str(), "uid": wish.pod.1.as_str()},
+            },
+        });
+        let call = Call::Create(decode(ty, body.to_string().as_bytes())?, WriteOptions::default());
+        let reply = self.client.call(accounts, "token", &wish.namespace, &wish.account, call).await?;
+        let Reply::Object { object, .. } = reply else { return Err(Status::internal_error("no token in the answer")) };
+        let object = object.obj()?;
+        let answer = TokenRequest::of(&object).unwrap_or_else(|| TokenRequest::from_option(None)).status();
+        let ends = Time::parse(answer.expiration_timestamp()).map_err(Status::internal_error)?;
+        if answer.token().is_empty() {
+            return Err(Status::internal_error("no token in the answer"));
+        }
+        Ok(Kept { token: answer.token().into(), ends: ends.unix() })
+    }
+}
+
+/// Whether a token that ends at `ends` should be renewed at `now`: when a fifth of its lifetime is left, or it is a day old.
+fn stale(ends: i64, lifetime: i64, now: i64) -> bool {
+    let issued = ends - lifetime;
+    now > issued + OLDEST || now > ends - lifetime * 20 / 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stale;
+
+    #[test]
+    fn a_token_is_renewed_at_four_fifths_of_its_life_or_after_a_day() {
+        assert!(!stale(10_000, 1000, 9_800));
+        assert!(stale(10_000, 1000, 9_801));
+        let week = 7 * 24 * 3600;
+        assert!(!stale(week, week, 24 * 3600));
+        assert!(stale(week, week, 24 * 3600 + 1));
+    }
+}

@@ -1,0 +1,87 @@
+//! What is mounted where.
+
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+use rustix::mount::{UnmountFlags, unmount};
+
+use super::because;
+
+/// Whether something is mounted on `path`; false when there is no such path.
+///
+/// # Errors
+/// The system's text.
+pub(super) fn is_mount_point(path: &Path) -> Result<bool, String> {
+    match statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, StatxFlags::empty()) {
+        Ok(stat) => Ok(stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(false),
+        Err(error) => Err(because("statx", path)(error.into())),
+    }
+}
+
+/// Unmounts what is mounted on `path`, and what is mounted below that; nothing when nothing is.
+///
+/// # Errors
+/// The system's text.
+pub(super) fn unmount_all(path: &Path) -> Result<(), String> {
+    // The latest mounts come last and have to go first.
+    for mount in below(path)?.iter().rev() {
+        match unmount(mount, UnmountFlags::NOFOLLOW) {
+            // it went with another one
+            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(because("unmount", mount)(error.into())),
+        }
+    }
+    match below(path)?.first() {
+        None => Ok(()),
+        Some(left) => Err(format!("unmount {}: still mounted", left.display())),
+    }
+}
+
+/// The mount points at and below `path`, in the order in which they were mounted.
+fn below(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let file = Path::new("/proc/self/mountinfo");
+    let text = std::fs::read(file).map_err(because("open", file))?;
+    let points = text.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    Ok(points.map(unescape).filter(|point| point.starts_with(path)).collect())
+}
+
+/// Spaces, tabs, line ends and backslashes are written in octal.
+fn unescape(text: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, tail)) = rest.split_first() {
+        let code = tail.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = tail.get(3..).unwrap_or_default();
+            }
+            None => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names_are_read_as_they_are() {
+        assert_eq!(unescape(br"/a\040b\134c\011"), Path::new("/a b\\c\t"));
+        assert_eq!(unescape(br"/plain\0"), Path::new("/plain\\0"));
+    }
+
+    #[test]
+    fn the_root_is_a_mount_point_and_a_file_of_it_is_none() {
+        assert_eq!(is_mount_point(Path::new("/proc")), Ok(true));
+        assert_eq!(is_mount_point(Path::new("/proc/self/status")), Ok(false));
+        assert_eq!(is_mount_point(Path::new("/no/such/path")), Ok(false));
+        assert!(below(Path::new("/proc")).unwrap().contains(&PathBuf::from("/proc")));
+    }
+}

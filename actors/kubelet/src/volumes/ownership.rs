@@ -1,0 +1,111 @@
+//! `fsGroup`: whose a volume is (`pkg/volume/volume_linux.go`).
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Gid, chownat};
+
+use super::because;
+
+/// To whom a volume is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ownership {
+    pub(super) group: u32,
+    pub(super) read_only: bool,
+}
+
+const SET_GROUP: u32 = 0o2000;
+
+impl Ownership {
+    /// The permissions that the group gets.
+    const fn bits(self, directory: bool) -> u32 {
+        let mask = if self.read_only { 0o440 } else { 0o660 };
+        if directory { mask | SET_GROUP | 0o110 } else { mask }
+    }
+
+    /// Whether the root of a volume is the group's already (`OnRootMismatch`).
+    pub(super) fn holds(self, root: &Path) -> bool {
+        let bits = self.bits(true);
+        fs::metadata(root).is_ok_and(|found| found.is_dir() && found.gid() == self.group && found.mode() & bits == bits)
+    }
+
+    fn give(self, path: &Path, found: &Metadata) -> Result<(), String> {
+        let group = Some(Gid::from_raw(self.group));
+        let given = chownat(CWD, path, None, group, AtFlags::SYMLINK_NOFOLLOW);
+        given.map_err(|error| because("lchown", path)(error.into()))?;
+        if found.file_type().is_symlink() {
+            // its own permissions mean nothing, and chmod would change those of what it points to
+            return Ok(());
+        }
+        let mode = (found.mode() & 0o7777) | self.bits(found.is_dir());
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(because("chmod", path))
+    }
+}
+
+/// Gives everything at and below `root` to a group; directories after what is in them, the root last.
+///
+/// # Errors
+/// The system's text.
+pub(super) fn own(root: &Path, ownership: Ownership) -> Result<(), String> {
+    let look = |path: &Path| fs::symlink_metadata(path).map_err(because("lstat", path));
+    let mut dirs = vec![(root.to_owned(), look(root)?)];
+    let mut at = 0;
+    while let Some((dir, found)) = dirs.get(at).cloned() {
+        at += 1;
+        if !found.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&dir).map_err(because("open", &dir))? {
+            let path = entry.map_err(because("readdir", &dir))?.path();
+            let found = look(&path)?;
+            if found.is_dir() {
+                dirs.push((path, found));
+            } else {
+                ownership.give(&path, &found)?;
+            }
+        }
+    }
+    dirs.iter().rev().try_for_each(|(path, found)| ownership.give(path, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn mode(path: &Path) -> (u32, u32) {
+        let found = fs::metadata(path).unwrap();
+        (found.gid(), found.mode() & 0o7777)
+    }
+
+    #[test]
+    fn the_group_may_read_and_write_and_owns_what_comes() {
+        let dir = TempDir::new().unwrap();
+        let (sub, file, outside) = (dir.path().join("sub"), dir.path().join("sub/file"), TempDir::new().unwrap());
+        fs::create_dir(&sub).unwrap();
+        fs::write(&file, b"x").unwrap();
+        symlink(outside.path(), dir.path().join("link")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::set_permissions(&sub, fs::Permissions::from_mode(0o700)).unwrap();
+        let before = mode(outside.path());
+        own(dir.path(), Ownership { group: 4321, read_only: false }).unwrap();
+        assert_eq!((mode(&file), mode(&sub)), ((4321, 0o660), (4321, 0o2770)));
+        assert_eq!(mode(outside.path()), before, "links are not followed");
+        assert!(Ownership { group: 4321, read_only: false }.holds(dir.path()));
+        assert!(!Ownership { group: 4322, read_only: false }.holds(dir.path()));
+    }
+
+    #[test]
+    fn of_what_is_read_only_the_group_may_only_read() {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, b"x").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        own(dir.path(), Ownership { group: 4321, read_only: true }).unwrap();
+        assert_eq!(mode(&file), (4321, 0o640));
+    }
+}

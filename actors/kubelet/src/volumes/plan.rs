@@ -1,0 +1,200 @@
+//! What a volume is to be.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use oarlock_meta::Quantity;
+use oarlock_schema::views::core_v1::{EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume};
+use oarlock_schema::{Obj, Str};
+
+use super::Failed;
+use super::claims;
+use super::layout::Plugin;
+use super::payload::{self, Payload, Tokens};
+use crate::downward::{self, Surroundings};
+use crate::references::{Found, References, TokenWish, of_volume};
+use crate::resources::memory_of;
+
+/// See the module text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// A directory of the pod's own.
+    EmptyDir { name: Str, medium: Medium },
+    /// Files that project API objects.
+    Files { name: Str, plugin: Plugin, files: Payload, medium: Medium },
+    /// Something of the node.
+    HostPath { name: Str, path: PathBuf, kind: String },
+    /// Something of the node, by a PersistentVolume; `name` is that one's.
+    Local { name: Str, path: PathBuf, read_only: bool },
+}
+
+/// What a directory is kept in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Medium {
+    Disk,
+    /// A tmpfs of so many bytes.
+    Memory(i64),
+    /// Pages of so many bytes each.
+    HugePages(i64),
+}
+
+/// The plans of the volumes that a pod's containers mount, and what there can be no plan for.
+pub(super) async fn all(
+    object: &Arc<Obj>,
+    around: &Surroundings,
+    references: &References,
+) -> (Vec<(Str, Plan)>, Failed) {
+    let pod = downward::pod(object);
+    let namespace = pod.metadata().namespace();
+    let used = mounted_names(pod);
+    let volumes: Vec<Volume<'_>> = pod.spec().volumes().iter().filter(|volume| used.contains(volume.name())).collect();
+    let needs: BTreeSet<_> = volumes.iter().flat_map(|volume| of_volume(*volume)).collect();
+    let found = references.find(namespace, needs).await;
+    let tokens = tokens(pod, &volumes, references).await;
+    let (mut plans, mut failed) = (Vec::new(), Failed::default());
+    for volume in volumes {
+        let name = Str::from(volume.name());
+        let plan = match claims::of(pod, volume) {
+            Some(claim) => claims::plan(&claim, namespace, references).await,
+            None => plan(volume, pod, around, (&found, &tokens)),
+        };
+        match plan {
+            Ok(Some(plan)) => plans.push((name, plan)),
+            Ok(None) => failed.add(name, "FindPluginBySpec", "no volume plugin matched"),
+            Err(why) => failed.add(name, "SetUp", &why),
+        }
+    }
+    (plans, failed)
+}
+
+/// The volumes that containers mount; nobody makes the others.
+fn mounted_names(pod: Pod<'_>) -> BTreeSet<&str> {
+    let spec = pod.spec();
+    let containers = spec.init_containers().iter().chain(spec.containers().iter());
+    let own = containers.flat_map(|container| container.volume_mounts().iter().map(|mount| mount.name()));
+    let later = spec.ephemeral_containers().iter().flat_map(|container| container.volume_mounts().iter());
+    own.chain(later.map(|mount| mount.name())).collect()
+}
+
+async fn tokens(pod: Pod<'_>, volumes: &[Volume<'_>], references: &References) -> Tokens {
+    let sources =
+        volumes.iter().filter_map(|volume| volume.projected()).flat_map(|projected| projected.sources().iter());
+    let wishes: BTreeSet<TokenWish> = sources.filter_map(|source| payload::wish(pod, source)).collect();
+    let ask = |wish: TokenWish| async move {
+        let token = references.token(&wish).await;
+        (wish, token)
+    };
+    futures::future::join_all(wishes.into_iter().map(ask)).await.into_iter().collect()
+}
+
+/// The plan of a volume that is no claim; `None` when no plugin knows it.
+///
+/// # Errors
+/// Upstream's text.
+pub(super) fn plan(
+    volume: Volume<'_>,
+    pod: Pod<'_>,
+    around: &Surroundings,
+    known: (&Found, &Tokens),
+) -> Result<Option<Plan>, String> {
+    let name = Str::from(volume.name());
+    if let Some(source) = volume.empty_dir() {
+        return medium(source, pod, around).map(|medium| Some(Plan::EmptyDir { name, medium }));
+    }
+    if let Some(source) = volume.host_path() {
+        return host_path(name, source).map(Some);
+    }
+    let memory = || Medium::Memory(tmpfs_size(None, pod, around));
+    let mode = |mode: Option<i64>| mode.map_or(0o644, payload::permissions);
+    let (plugin, medium, files) = if let Some(source) = volume.config_map() {
+        let reference = crate::references::Reference::config_map(source.name());
+        let (mode, optional) = (mode(source.default_mode()), source.optional() == Some(true));
+        (Plugin::ConfigMap, Medium::Disk, payload::of_object(&reference, source.items(), mode, optional, known.0)?)
+    } else if let Some(source) = volume.secret() {
+        let reference = crate::references::Reference::secret(source.secret_name());
+        let (mode, optional) = (mode(source.default_mode()), source.optional() == Some(true));
+        (Plugin::Secret, memory(), payload::of_object(&reference, source.items(), mode, optional, known.0)?)
+    } else if let Some(source) = volume.downward_api() {
+        (Plugin::DownwardApi, memory(), payload::of_pod(pod, source.items(), mode(source.default_mode()), around)?)
+    } else if let Some(projected) = volume.projected() {
+        let mut files = Payload::new();
+        let mut errors = Vec::new();
+        for source in projected.sources().iter() {
+            match payload::of_source(source, pod, mode(projected.default_mode()), around, known) {
+                Ok(more) => files.extend(more),
+                Err(why) => errors.push(why),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(aggregated(errors));
+        }
+        (Plugin::Projected, memory(), files)
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Plan::Files { name, plugin, files, medium }))
+}
+
+/// A path of the node.
+///
+/// # Errors
+/// Upstream's text when it leads upwards.
+pub(super) fn host_path(name: Str, source: HostPathVolumeSource<'_>) -> Result<Plan, String> {
+    if source.path().split('/').any(|part| part == "..") {
+        return Err(format!("invalid HostPath `{}`: must not contain '..'", source.path()));
+    }
+    Ok(Plan::HostPath { name, path: source.path().into(), kind: source.type_().unwrap_or("").to_owned() })
+}
+
+fn medium(source: EmptyDirVolumeSource<'_>, pod: Pod<'_>, around: &Surroundings) -> Result<Medium, String> {
+    let page = |text: &str| Quantity::parse(text).map(|size| size.value()).map_err(|error| error.to_string());
+    match source.medium() {
+        "" => Ok(Medium::Disk),
+        "Memory" => Ok(Medium::Memory(tmpfs_size(source.size_limit(), pod, around))),
+        "HugePages" => page_size(pod, None).map(Medium::HugePages),
+        other => match other.strip_prefix("HugePages-") {
+            Some(size) => page_size(pod, Some(page(size)?)).map(Medium::HugePages),
+            None => Err(format!("unknown storage medium \"{other}\"")),
+        },
+    }
+}
+
+/// The least of what the node can give, what the pod may use, and what the volume says; 0 when nobody says anything.
+fn tmpfs_size(limit: Option<&str>, pod: Pod<'_>, around: &Surroundings) -> i64 {
+    let parse = |text: &str| Quantity::parse(text).map_or(0, |size| size.value());
+    let node = around.allocatable.get("memory").map_or(0, |text| parse(text));
+    let sizes = [node, memory_of(pod).unwrap_or(0), limit.map_or(0, parse)];
+    sizes.into_iter().filter(|size| *size > 0).min().unwrap_or(0)
+}
+
+/// The one size of huge pages that the pod asks for.
+fn page_size(pod: Pod<'_>, wanted: Option<i64>) -> Result<i64, String> {
+    let spec = pod.spec();
+    let lists = spec.containers().iter().chain(spec.init_containers().iter()).map(|c| c.resources().requests());
+    let lists = lists.chain(spec.resources().map(|whole| whole.requests()));
+    let of = |name: &str| Quantity::parse(name.strip_prefix("hugepages-")?).ok().map(|size| size.value());
+    let asked: BTreeSet<i64> =
+        lists.flat_map(|list| list.iter().filter_map(|(name, _)| of(name)).collect::<Vec<_>>()).collect();
+    let medium = wanted.map_or("HugePages".to_owned(), |size| format!("HugePages-{size}"));
+    let mut asked = asked.into_iter().filter(|size| wanted.is_none_or(|wanted| wanted == *size));
+    match (asked.next(), asked.next()) {
+        (Some(size), None) => Ok(size),
+        (Some(_), Some(_)) => {
+            Err(format!("medium: {medium} can't be used if container requests multiple huge page sizes"))
+        }
+        (None, _) => Err(format!(
+            "medium {medium}: hugePages storage requested, but there is no resource request for huge pages"
+        )),
+    }
+}
+
+/// Errors as Go's aggregates show them: each once, in brackets when there are more.
+fn aggregated(mut errors: Vec<String>) -> String {
+    let mut seen = BTreeSet::new();
+    errors.retain(|error| seen.insert(error.clone()));
+    match errors.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}

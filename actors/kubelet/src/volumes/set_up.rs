@@ -1,0 +1,98 @@
+//! Makes what was planned. Everything here may be done again at any time.
+
+use std::path::Path;
+
+use oarlock_schema::views::core_v1::Pod;
+use rustix::mount::{MountFlags, mount_bind, mount_remount};
+
+use super::atomic::{Failure, write};
+use super::layout::{Plugin, PodDir};
+use super::ownership::{Ownership, own};
+use super::plan::{Medium, Plan};
+use super::{Volume, because, empty_dir, host_path, mounted, nested};
+
+/// Makes one volume.
+///
+/// # Errors
+/// Upstream's text.
+pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, String> {
+    let context = pod.spec().security_context();
+    let group = context.and_then(|context| context.fs_group()).and_then(|group| u32::try_from(group).ok());
+    match plan {
+        Plan::EmptyDir { name, medium } => {
+            let path = dir.volume(Plugin::EmptyDir, &name);
+            empty_dir::set_up(&path, &dir.ready(Plugin::EmptyDir, &name), &medium, group)?;
+            Ok(Volume { path, read_only: false, inner_name: name })
+        }
+        Plan::Files { name, plugin, files, medium } => {
+            let path = dir.volume(plugin, &name);
+            let ready = dir.ready(plugin, &name);
+            empty_dir::set_up(&path, &ready, &medium, group)?;
+            nested::make(pod, &name, &path)?;
+            let give = |root: &Path| group.map_or(Ok(()), |group| own(root, Ownership { group, read_only: true }));
+            match write(&path, &files, give) {
+                Ok(()) => Ok(Volume { path, read_only: true, inner_name: name }),
+                Err(Failure::First(why)) => {
+                    // Nothing was ever in it, so nobody uses it: a later attempt begins anew.
+                    if let Err(also) = empty_dir::tear_down(&path, &ready) {
+                        tracing::warn!(path = %path.display(), error = also, "volume that failed not removed");
+                    }
+                    Err(why)
+                }
+                Err(Failure::Update(why)) => Err(why),
+            }
+        }
+        Plan::HostPath { name, path, kind } => {
+            host_path::check(&path, &kind)?;
+            Ok(Volume { path, read_only: false, inner_name: name })
+        }
+        Plan::Local { name, path: source, read_only } => {
+            let path = dir.volume(Plugin::Local, &name);
+            if !mounted::is_mount_point(&path)? {
+                local(&source, &path, read_only)?;
+                if let Some(group) = group.filter(|_| !read_only) {
+                    let policy = context.and_then(|context| context.fs_group_change_policy());
+                    let ownership = Ownership { group, read_only: false };
+                    if policy != Some("OnRootMismatch") || !ownership.holds(&path) {
+                        own(&path, ownership)?;
+                    }
+                }
+            }
+            Ok(Volume { path, read_only, inner_name: name })
+        }
+    }
+}
+
+fn local(source: &Path, path: &Path, read_only: bool) -> Result<(), String> {
+    std::fs::create_dir_all(path).map_err(because("mkdir", path))?;
+    let failed = |error: rustix::io::Errno| {
+        // an empty directory without its mount would look like the volume
+        let _ = std::fs::remove_dir(path);
+        because("mount", source)(error.into())
+    };
+    mount_bind(source, path).map_err(failed)?;
+    if read_only {
+        // The kernel takes a bind and its being read-only one after the other.
+        mount_remount(path, MountFlags::BIND | MountFlags::RDONLY, c"").map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Makes a directory and sets its permissions, whatever this process's umask is.
+pub(super) fn directory(path: &Path, mode: u32) -> Result<(), String> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(path).map_err(because("mkdir", path))?;
+    let found = std::fs::symlink_metadata(path).map_err(because("lstat", path))?;
+    if found.permissions().mode() & 0o777 != mode {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(path, permissions).map_err(because("chmod", path))?;
+    }
+    Ok(())
+}
+
+/// The medium of volumes that need none of their own.
+impl Medium {
+    pub(super) const fn is_mounted(&self) -> bool {
+        !matches!(self, Self::Disk)
+    }
+}

@@ -1,0 +1,115 @@
+//! Parts of volumes (`pkg/volume/util/subpath`): opened so that no symlink leads out of the volume, and bound to a place of their own, so
+//! that nobody can exchange them later.
+//!
+//! Upstream resolves a path and opens it again step by step. Here the kernel does both at once (`openat2` with `RESOLVE_BENEATH`), and the
+//! opened directory itself is mounted (`open_tree`, `move_mount`): no name is looked up twice.
+
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, fchmod, fstat, mkdirat, openat2, statat};
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
+
+use super::{because, mounted};
+
+/// Makes the directories of `subpath` that are not there, with the permissions of the volume itself.
+///
+/// # Errors
+/// For the log: it tells of the node's files.
+pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), String> {
+    let told = |error: Errno| because("mkdir", &volume.join(subpath))(error.into());
+    let root = open_root(volume)?;
+    let mode = Mode::from_raw_mode(fstat(&root).map_err(told)?.st_mode & 0o7777);
+    let mut path = PathBuf::new();
+    let mut parent = open_beneath(&root, Path::new(".")).map_err(told)?;
+    for part in subpath.components() {
+        let Component::Normal(name) = part else { continue };
+        path.push(name);
+        parent = match open_beneath(&root, &path) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => {
+                mkdirat(&parent, name, mode).map_err(told)?;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let made = openat2(&parent, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(told)?;
+                // whatever this process's umask is
+                fchmod(&made, mode).map_err(told)?;
+                made
+            }
+            Err(error) => return Err(told(error)),
+        };
+    }
+    Ok(())
+}
+
+/// Whether there is something at `subpath`.
+pub(super) fn exists(volume: &Path, subpath: &Path) -> Result<bool, String> {
+    match open_beneath(&open_root(volume)?, subpath) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(error) => Err(because("open", &volume.join(subpath))(error.into())),
+    }
+}
+
+/// Binds a part of a volume to `target`. Does nothing when that part is bound there already.
+///
+/// # Errors
+/// For the log: it tells of the node's files.
+pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), String> {
+    let opened = open_beneath(&open_root(volume)?, subpath);
+    let opened = opened.map_err(|error| because("open", &volume.join(subpath))(error.into()))?;
+    let told = |error: Errno| because("mount", target)(error.into());
+    let found = fstat(&opened).map_err(told)?;
+    if mounted::is_mount_point(target)? {
+        if statat(CWD, target, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|bound| same(&bound, &found)) {
+            return Ok(());
+        }
+        unmount(target, UnmountFlags::NOFOLLOW).map_err(told)?;
+    }
+    prepare(target, found.st_mode & 0o170_000 == 0o040_000)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&opened, c"", flags).map_err(told)?;
+    move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(told)
+}
+
+/// Something of the right kind to mount on.
+fn prepare(target: &Path, directory: bool) -> Result<(), String> {
+    if let Some(parent) = target.parent() {
+        std::fs::create_dir_all(parent).map_err(because("mkdir", parent))?;
+    }
+    match std::fs::symlink_metadata(target) {
+        Ok(found) if found.is_dir() == directory => return Ok(()),
+        // left by an earlier attempt, when the part was of the other kind
+        Ok(found) if found.is_dir() => std::fs::remove_dir(target).map_err(because("remove", target))?,
+        Ok(_) => std::fs::remove_file(target).map_err(because("remove", target))?,
+        Err(_) => {}
+    }
+    if directory {
+        std::fs::create_dir(target).map_err(because("mkdir", target))
+    } else {
+        std::fs::write(target, b"").map_err(because("open", target))
+    }
+}
+
+/// The volume itself may be reached through symlinks of the node.
+fn open_root(volume: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::open(volume, flags, Mode::empty()).map_err(|error| because("open", volume)(error.into()))
+}
+
+fn open_beneath(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    // The kernel asks to try again when somebody renames at the same moment.
+    for _ in 0..16 {
+        match openat2(root, path, flags, Mode::empty(), within) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+fn same(a: &Stat, b: &Stat) -> bool {
+    (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
+}
