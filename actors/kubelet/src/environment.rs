@@ -16,7 +16,7 @@ mod services;
 mod tests;
 
 pub(crate) use expand::expand;
-pub(crate) use services::ServiceView;
+pub(crate) use services::{ServiceView, host_port};
 
 /// Names and values.
 pub(crate) type Variables = BTreeMap<String, String>;

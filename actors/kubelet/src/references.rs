@@ -75,33 +75,19 @@ impl Found {
         self.objects.insert(reference, object);
     }
 
-    /// The object.
-    ///
-    /// # Errors
-    /// The server's text.
-    pub(crate) fn object(&self, reference: &Reference) -> Result<&Arc<Obj>, &Status> {
-        match self.objects.get(reference) {
-            Some(Ok(object)) => Ok(object),
-            Some(Err(status)) => Err(status),
-            None => Err(&NOT_ASKED),
-        }
-    }
-
     /// The data of a ConfigMap or Secret; `None` when it is not there and need not be.
     ///
     /// # Errors
     /// The server's text.
     pub(crate) fn data(&self, reference: &Reference, optional: bool) -> Result<Option<Data<'_>>, String> {
-        match self.object(reference) {
-            Ok(object) => Ok(Some(Data::of(reference, object))),
-            Err(status) if optional && status.is_not_found() => Ok(None),
-            Err(status) => Err(status.to_string()),
+        match self.objects.get_key_value(reference) {
+            Some((known, Ok(object))) => Ok(Some(Data::of(known, object))),
+            Some((_, Err(status))) if optional && status.is_not_found() => Ok(None),
+            Some((_, Err(status))) => Err(status.to_string()),
+            None => Err(format!("{} {} was needed and nobody asked for it", reference.kind.name(), reference.name)),
         }
     }
 }
-
-static NOT_ASKED: std::sync::LazyLock<Status> =
-    std::sync::LazyLock::new(|| Status::internal_error("an object was needed that nobody asked for"));
 
 /// What a ConfigMap or Secret holds.
 #[derive(Clone, Copy, Debug)]

@@ -108,7 +108,13 @@ impl Volumes {
         let made = self.serially(pod.metadata().uid(), move || {
             plans.into_iter().map(|(name, plan)| (name, set_up::set_up(downward::pod(&object), &dir, plan))).collect()
         });
-        let made: Vec<(Str, Result<Volume, String>)> = made.await.unwrap_or_default();
+        let made: Vec<(Str, Result<Volume, String>)> = match made.await {
+            Ok(made) => made,
+            Err(why) => {
+                failed.messages.push(why);
+                return Err(failed);
+            }
+        };
         let mut mounted = Mounted::new();
         for (name, result) in made {
             match result {

@@ -121,19 +121,16 @@ impl Target {
 
     /// Where a redirect leads, if to the same host; elsewhere a probe does not follow.
     fn redirected(&self, location: &str) -> Option<Self> {
+        if !location.contains("://") {
+            // relative to the directory of the path, or to the host
+            let base = self.path.split('?').next().unwrap_or("/");
+            let dir = if location.starts_with('/') { "" } else { base.rsplit_once('/').map_or("", |(dir, _)| dir) };
+            let path = escaped(&format!("{dir}/{}", location.trim_start_matches('/')));
+            return Some(Self { path, ..self.clone() });
+        }
         let uri: Uri = location.parse().ok()?;
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let Some(host) = uri.host() else {
-            let path = if location.starts_with('/') {
-                escaped(location)
-            } else {
-                // relative to the directory of the path
-                let base = self.path.split('?').next().unwrap_or("/");
-                let dir = base.rsplit_once('/').map_or("", |(dir, _)| dir);
-                format!("{dir}/{}", location.split('#').next().unwrap_or_default())
-            };
-            return Some(Self { path, ..self.clone() });
-        };
+        let host = uri.host()?;
         let https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,

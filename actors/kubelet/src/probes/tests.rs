@@ -339,7 +339,7 @@ fn begin(
     kind: &str,
     ends: Vec<cri::Result<(i32, &'static str)>>,
     age: u64,
-) -> (Bench, impl Future<Output = ()>) {
+) -> (Bench, impl Future<Output = ()> + use<>) {
     let mut probe = probe.clone();
     probe["exec"] = json!({"command": ["x"]});
     let probe = probes(&json!({kind: probe})).remove(0);

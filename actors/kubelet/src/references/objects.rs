@@ -107,7 +107,7 @@ impl Objects {
     }
 
     async fn read(&self, namespace: &str, reference: &Reference) -> Result<Arc<Obj>, Status> {
-        let (resource, namespace) = self::resource_of(reference.kind)
+        let (resource, namespace) = resource_of(reference.kind)
             .map(|resource| (resource, if resource.namespaced { namespace } else { "" }))
             .ok_or_else(|| Status::internal_error(format!("the schema lacks {}", reference.kind.name())))?;
         Ok(Arc::new(self.client.get(resource, namespace, &reference.name).await?.obj()?))

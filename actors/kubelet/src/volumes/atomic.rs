@@ -55,10 +55,7 @@ fn replace(
     let obsolete = before.as_deref().map_or(Ok(BTreeSet::new()), |old| obsolete(old, payload))?;
     let current = before.as_deref().filter(|old| obsolete.is_empty() && is_current(old, payload));
     if current.is_none() {
-        let made = make(target, payload, give);
-        if let Err(why) = made {
-            return Err(why);
-        }
+        make(target, payload, give)?;
     }
     for name in payload.keys().filter_map(|path| top(path)).collect::<BTreeSet<_>>() {
         let link = target.join(name);

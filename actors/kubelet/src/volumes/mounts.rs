@@ -140,9 +140,9 @@ fn sub_path(name: &str, container: &str, volume: &Path, part: &str, target: &Pat
         tracing::warn!(container, volume = name, error = why, "sub-path not made");
         format!("failed to {what} {of}")
     };
-    let create = "create subPath directory";
-    if !subpath::exists(volume, part).map_err(|why| hidden("prepare subPath", why))? {
-        subpath::make(volume, part).map_err(|why| hidden(create, why))?;
+    // Where this looks does not matter: what follows looks again, and safely.
+    if !volume.join(part).exists() {
+        subpath::make(volume, part).map_err(|why| hidden("create subPath directory", why))?;
     }
     subpath::bind(volume, part, target).map_err(|why| hidden("prepare subPath", why))
 }
@@ -170,7 +170,8 @@ fn recursive_read_only(mount: VolumeMount<'_>, supported: bool) -> Result<bool, 
 fn hosts_file(pod: Pod<'_>, dir: &PodDir, hosts: &HostsFile) -> Result<PathBuf, String> {
     let node = if pod.spec().host_network() {
         let file = Path::new(HOSTS);
-        Some(std::fs::read_to_string(file).map_err(because("open", file))?)
+        let text = std::fs::read(file).map_err(because("open", file))?;
+        Some(String::from_utf8_lossy(&text).into_owned())
     } else {
         None
     };

@@ -30,7 +30,14 @@ impl Ownership {
         fs::metadata(root).is_ok_and(|found| found.is_dir() && found.gid() == self.group && found.mode() & bits == bits)
     }
 
-    fn give(self, path: &Path, found: &Metadata) -> Result<(), String> {
+    /// What cannot be given stays as it is and is told in the log, as upstream does it: file systems exist that know no owners.
+    fn give(self, path: &Path, found: &Metadata) {
+        if let Err(error) = self.try_give(path, found) {
+            tracing::warn!(error, "volume not given to its group");
+        }
+    }
+
+    fn try_give(self, path: &Path, found: &Metadata) -> Result<(), String> {
         let group = Some(Gid::from_raw(self.group));
         let given = chownat(CWD, path, None, group, AtFlags::SYMLINK_NOFOLLOW);
         given.map_err(|error| because("lchown", path)(error.into()))?;
@@ -62,11 +69,12 @@ pub(super) fn own(root: &Path, ownership: Ownership) -> Result<(), String> {
             if found.is_dir() {
                 dirs.push((path, found));
             } else {
-                ownership.give(&path, &found)?;
+                ownership.give(&path, &found);
             }
         }
     }
-    dirs.iter().rev().try_for_each(|(path, found)| ownership.give(path, found))
+    dirs.iter().rev().for_each(|(path, found)| ownership.give(path, found));
+    Ok(())
 }
 
 #[cfg(test)]

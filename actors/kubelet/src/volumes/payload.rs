@@ -37,14 +37,14 @@ pub(super) fn of_object(
     let file = |data, mode| File { data, mode, owner: None };
     let mut files: BTreeMap<&str, Vec<u8>> = data.files().into_iter().collect();
     if items.is_empty() {
-        return Ok(files.into_iter().map(|(key, data)| (key.into(), file(data, mode))).collect());
+        return Ok(files.into_iter().map(|(key, data)| (clean(key), file(data, mode))).collect());
     }
     let mut payload = Payload::new();
     for item in items.iter() {
         match files.get_mut(item.key()) {
             Some(data) => {
                 let mode = item.mode().map_or(mode, permissions);
-                payload.insert(item.path().into(), file(data.clone(), mode));
+                payload.insert(clean(item.path()), file(data.clone(), mode));
             }
             None if optional => {}
             None if reference.kind == Kind::Secret => {
@@ -111,7 +111,7 @@ pub(super) fn of_source(
         // a group gets its rights later, with the rest of the volume
         let mode = if owner.is_some() || group.is_some() { 0o600 } else { mode };
         let file = File { data: data.as_bytes().to_vec(), mode, owner };
-        return Ok(Payload::from([(token.path().into(), file)]));
+        return Ok(Payload::from([(clean(token.path()), file)]));
     }
     if source.cluster_trust_bundle().is_some() {
         return Err("clusterTrustBundle projections are not supported by this kubelet".to_owned());

@@ -39,6 +39,13 @@ pub(super) enum Medium {
     HugePages(i64),
 }
 
+impl Medium {
+    /// Whether it is a file system of its own.
+    pub(super) const fn is_mounted(&self) -> bool {
+        !matches!(self, Self::Disk)
+    }
+}
+
 /// The plans of the volumes that a pod's containers mount, and what there can be no plan for.
 pub(super) async fn all(
     object: &Arc<Obj>,
@@ -152,9 +159,9 @@ fn medium(source: EmptyDirVolumeSource<'_>, pod: Pod<'_>, around: &Surroundings)
     match source.medium() {
         "" => Ok(Medium::Disk),
         "Memory" => Ok(Medium::Memory(tmpfs_size(source.size_limit(), pod, around))),
-        "HugePages" => page_size(pod, None).map(Medium::HugePages),
+        all @ "HugePages" => page_size(pod, all, None).map(Medium::HugePages),
         other => match other.strip_prefix("HugePages-") {
-            Some(size) => page_size(pod, Some(page(size)?)).map(Medium::HugePages),
+            Some(size) => page_size(pod, other, Some(page(size)?)).map(Medium::HugePages),
             None => Err(format!("unknown storage medium \"{other}\"")),
         },
     }
@@ -169,14 +176,13 @@ fn tmpfs_size(limit: Option<&str>, pod: Pod<'_>, around: &Surroundings) -> i64 {
 }
 
 /// The one size of huge pages that the pod asks for.
-fn page_size(pod: Pod<'_>, wanted: Option<i64>) -> Result<i64, String> {
+fn page_size(pod: Pod<'_>, medium: &str, wanted: Option<i64>) -> Result<i64, String> {
     let spec = pod.spec();
     let lists = spec.containers().iter().chain(spec.init_containers().iter()).map(|c| c.resources().requests());
     let lists = lists.chain(spec.resources().map(|whole| whole.requests()));
     let of = |name: &str| Quantity::parse(name.strip_prefix("hugepages-")?).ok().map(|size| size.value());
     let asked: BTreeSet<i64> =
         lists.flat_map(|list| list.iter().filter_map(|(name, _)| of(name)).collect::<Vec<_>>()).collect();
-    let medium = wanted.map_or("HugePages".to_owned(), |size| format!("HugePages-{size}"));
     let mut asked = asked.into_iter().filter(|size| wanted.is_none_or(|wanted| wanted == *size));
     match (asked.next(), asked.next()) {
         (Some(size), None) => Ok(size),

@@ -8,7 +8,7 @@ use rustix::mount::{MountFlags, mount_bind, mount_remount};
 use super::atomic::{Failure, write};
 use super::layout::{Plugin, PodDir};
 use super::ownership::{Ownership, own};
-use super::plan::{Medium, Plan};
+use super::plan::Plan;
 use super::{Volume, because, empty_dir, host_path, mounted, nested};
 
 /// Makes one volume.
@@ -88,11 +88,4 @@ pub(super) fn directory(path: &Path, mode: u32) -> Result<(), String> {
         std::fs::set_permissions(path, permissions).map_err(because("chmod", path))?;
     }
     Ok(())
-}
-
-/// The medium of volumes that need none of their own.
-impl Medium {
-    pub(super) const fn is_mounted(&self) -> bool {
-        !matches!(self, Self::Disk)
-    }
 }

@@ -42,15 +42,6 @@ pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether there is something at `subpath`.
-pub(super) fn exists(volume: &Path, subpath: &Path) -> Result<bool, String> {
-    match open_beneath(&open_root(volume)?, subpath) {
-        Ok(_) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
-        Err(error) => Err(because("open", &volume.join(subpath))(error.into())),
-    }
-}
-
 /// Binds a part of a volume to `target`. Does nothing when that part is bound there already.
 ///
 /// # Errors
