@@ -84,6 +84,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::volumes::tests::privileged;
 
     fn mode(path: &Path) -> (u32, u32) {
         let found = fs::metadata(path).unwrap();
@@ -92,6 +93,9 @@ mod tests {
 
     #[test]
     fn the_group_may_read_and_write_and_owns_what_comes() {
+        if !privileged("the_group_may_read_and_write_and_owns_what_comes") {
+            return;
+        }
         let dir = TempDir::new().unwrap();
         let (sub, file, outside) = (dir.path().join("sub"), dir.path().join("sub/file"), TempDir::new().unwrap());
         fs::create_dir(&sub).unwrap();
@@ -109,6 +113,9 @@ mod tests {
 
     #[test]
     fn of_what_is_read_only_the_group_may_only_read() {
+        if !privileged("of_what_is_read_only_the_group_may_only_read") {
+            return;
+        }
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, b"x").unwrap();
