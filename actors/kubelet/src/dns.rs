@@ -26,6 +26,9 @@ pub(crate) struct Dns {
     pub(crate) node_ips: Vec<IpAddr>,
 }
 
+/// What is to be told about a pod's configuration: reasons and messages of Warnings for the pod.
+pub(crate) type Told = Vec<(&'static str, String)>;
+
 /// Most nameservers that resolvers take.
 const SERVERS: usize = 3;
 /// Most search domains, and most characters of them together.
@@ -49,12 +52,12 @@ pub(crate) async fn read(file: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A pod's resolver configuration, and what is to be told about it (reason and message of Warnings for the pod).
+/// A pod's resolver configuration, and what is to be told about it.
 ///
 /// # Errors
 /// When the node's own configuration cannot be read: upstream's text.
-pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Vec<(&'static str, String)>), String> {
-    let mut told = Vec::new();
+pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Told), String> {
+    let mut told = Told::new();
     let host = dns.host.as_deref().map_or(Ok(DnsConfig::default()), parse);
     let host = host.map_err(|why| format!("Encountered error while parsing resolv conf file. Error: {why}"))?;
     let spec = pod.spec();
@@ -136,7 +139,7 @@ fn set_option(options: &mut Vec<String>, option: String) {
 }
 
 /// What resolvers would not take is left out, and told.
-fn limit(config: &mut DnsConfig, told: &mut Vec<(&'static str, String)>) {
+fn limit(config: &mut DnsConfig, told: &mut Told) {
     if config.servers.len() > SERVERS {
         config.servers.truncate(SERVERS);
         let line = config.servers.join(" ");

@@ -8,7 +8,7 @@ use oarlock_client::{
     Call, Client, Event, List, ListOptions, Object, PatchType, RawReply, RawRequest, Reply, Request, Transport, Watch,
     WatchStream, decode, encode,
 };
-use oarlock_meta::{GroupResource, Revision, Status, Time};
+use oarlock_meta::{Revision, Status, Time};
 use oarlock_patch::{PatchKind, Validation, apply_patch};
 use oarlock_runtime::clock;
 use oarlock_schema::views::core_v1::Pod;
@@ -116,7 +116,7 @@ impl State {
     fn create(&mut self, resource: &'static Resource, mut obj: Obj) -> Result<Object, Status> {
         let key = (resource.plural, Str::from(obj.namespace()), Str::from(obj.name()));
         if self.objects.contains_key(&key) {
-            return Err(Status::already_exists(&GroupResource::default(), obj.name()));
+            return Err(Status::already_exists(&resource.group_resource(), obj.name()));
         }
         if obj.meta().uid().is_empty() {
             let uid = format!("00000000-0000-4000-8000-{:012x}", self.revision + 1);
@@ -126,10 +126,10 @@ impl State {
     }
 
     fn patch(&mut self, resource: &'static Resource, key: Key, kind: PatchKind, body: &[u8]) -> Result<Object, Status> {
-        let current = self.objects.get(&key).ok_or_else(|| Status::not_found(&GroupResource::default(), &key.2))?;
+        let current = self.objects.get(&key).ok_or_else(|| Status::not_found(&resource.group_resource(), &key.2))?;
         let patched = apply_patch(kind, current, body, Validation::Strict)?.obj;
         if patched.meta().uid() != current.meta().uid() {
-            return Err(Status::conflict(&GroupResource::default(), &key.2, "uid"));
+            return Err(Status::conflict(&resource.group_resource(), &key.2, "uid"));
         }
         assert!(std::ptr::eq(patched.ty(), resource.ty));
         Ok(self.put(key, patched))
@@ -142,9 +142,9 @@ impl State {
         grace: Option<i64>,
         uid: Option<&str>,
     ) -> Result<Object, Status> {
-        let current = self.objects.get(&key).ok_or_else(|| Status::not_found(&GroupResource::default(), &key.2))?;
+        let current = self.objects.get(&key).ok_or_else(|| Status::not_found(&resource.group_resource(), &key.2))?;
         if uid.is_some_and(|uid| uid != current.meta().uid()) {
-            return Err(Status::conflict(&GroupResource::default(), &key.2, "uid"));
+            return Err(Status::conflict(&resource.group_resource(), &key.2, "uid"));
         }
         let mut marked = current.clone();
         let own = current.view::<Pod<'_>>().filter(|_| resource.plural == "pods").map_or(0, |pod| {
@@ -187,7 +187,7 @@ impl Transport for Api {
         let answer = match request.call {
             Call::Get(_) => {
                 let found = state.objects.get(&key);
-                object(found.ok_or_else(|| Status::not_found(&GroupResource::default(), &key.2))?)
+                object(found.ok_or_else(|| Status::not_found(&resource.group_resource(), &key.2))?)
             }
             Call::Create(obj, _) => state.create(resource, obj)?,
             Call::Patch(kind, body, _) => {

@@ -61,7 +61,7 @@ impl ServiceView {
             }
             let one = format!("{prefix}_PORT_{}_{}", port.port, port.protocol.to_uppercase());
             out.extend([
-                (format!("{one}_PROTO"), port.protocol.to_lowercase()),
+                (format!("{one}_PROTO"), port.protocol.as_str().to_lowercase()),
                 (format!("{one}_PORT"), port.port.to_string()),
                 (format!("{one}_ADDR"), self.address.to_string()),
                 (one, self.link(port)),

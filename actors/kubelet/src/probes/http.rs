@@ -101,7 +101,7 @@ impl HttpGet {
             all.push(("Accept".to_owned(), "*/*".to_owned()));
         }
         let passed = |name: &str, value: &str| {
-            !name.eq_ignore_ascii_case("Host") && !(name.eq_ignore_ascii_case("Accept") && value.is_empty())
+            !(name.eq_ignore_ascii_case("Host") || value.is_empty() && name.eq_ignore_ascii_case("Accept"))
         };
         all.extend(self.headers.iter().filter(|(name, value)| passed(name, value)).cloned());
         all.push(("Connection".to_owned(), "close".to_owned()));

@@ -53,8 +53,8 @@ fn replace(
 ) -> Result<(), String> {
     payload.keys().try_for_each(|path| check(path))?;
     let obsolete = before.as_deref().map_or(Ok(BTreeSet::new()), |old| obsolete(old, payload))?;
-    let current = before.as_deref().filter(|old| obsolete.is_empty() && is_current(old, payload));
-    if current.is_none() {
+    let current = before.as_deref().is_some_and(|old| obsolete.is_empty() && is_current(old, payload));
+    if !current {
         make(target, payload, give)?;
     }
     for name in payload.keys().filter_map(|path| top(path)).collect::<BTreeSet<_>>() {
@@ -67,7 +67,7 @@ fn replace(
         let link = target.join(name);
         fs::remove_file(&link).map_err(because("remove", &link))?;
     }
-    match before.filter(|_| current.is_none()) {
+    match before.filter(|_| !current) {
         Some(old) => fs::remove_dir_all(&old).map_err(because("remove", &old)),
         None => Ok(()),
     }

@@ -129,6 +129,7 @@ async fn empty_directories_are_kept_on_disk_or_in_memory_and_go_with_the_pod() {
     assert_eq!(mounted::is_mount_point(ram), Ok(true));
     let full = fs::write(ram.join("big"), vec![0; 2 << 20]).unwrap_err();
     assert_eq!(full.raw_os_error(), Some(libc::ENOSPC), "its size limit holds");
+    fs::remove_file(ram.join("big")).unwrap();
     // A kubelet that starts again keeps what is there.
     fs::write(disk.join("kept"), b"1").unwrap();
     fs::write(ram.join("kept"), b"1").unwrap();
