@@ -5,12 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oarlock_schema::views::core_v1::{Container, EnvVarSource, Pod};
+use oarlock_meta::quote::quote;
+use oarlock_schema::Str;
+use oarlock_schema::views::core_v1::{Container, EnvVarSource, FileKeySelector, Pod};
 
 use crate::downward::{self, Surroundings};
 use crate::references::{Found, Reference};
 
 mod expand;
+mod file;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -96,8 +99,8 @@ fn from_source(
         (Reference::config_map(map.name()), map.key(), map.optional())
     } else if let Some(secret) = source.secret_key_ref() {
         (Reference::secret(secret.name()), secret.key(), secret.optional())
-    } else if source.file_key_ref().is_some() {
-        return Err("fileKeyRef is not supported by this kubelet".to_owned());
+    } else if let Some(file) = source.file_key_ref() {
+        return from_file(file, found);
     } else {
         return Ok(Some(String::new()));
     };
@@ -111,6 +114,34 @@ fn from_source(
             Err(format!("couldn't find key {key} in {} {namespace}/{}", reference.kind.name(), reference.name))
         }
     }
+}
+
+/// `None`: it is optional and not there.
+fn from_file(source: FileKeySelector<'_>, found: &Found) -> Result<Option<String>, String> {
+    let missing = || format!("cannot find the volume {} referenced by FileKeyRef", quote(source.volume_name()));
+    let (path, text) = found.file(source.volume_name(), source.path()).ok_or_else(missing)?;
+    // Upstream tells no more than this; the rest is in the log.
+    let unreadable = |why: &str| {
+        tracing::warn!(path = %path.display(), error = why, "file of variables not read");
+        "couldn't parse env file".to_owned()
+    };
+    let text = text.as_ref().map_err(|why| unreadable(why))?;
+    let value = file::value(text, source.key()).map_err(|why| unreadable(&why))?;
+    if !value.is_empty() {
+        return Ok(Some(value));
+    }
+    if source.optional() == Some(true) {
+        return Ok(None);
+    }
+    let (key, path) = (quote(source.key()), quote(&path.display().to_string()));
+    Err(format!("environment variable key {key} not found in file {path}"))
+}
+
+/// The files of variables that the environment of a container is made of: volumes and paths in them.
+pub(crate) fn files(container: Container<'_>) -> BTreeSet<(Str, Str)> {
+    let sources = container.env().iter().filter(|var| var.value().is_empty()).filter_map(|var| var.value_from());
+    let files = sources.filter_map(|source| source.file_key_ref());
+    files.map(|file| (file.volume_name().into(), file.path().into())).collect()
 }
 
 /// Variables that tell a container of `namespace` where Services are: those of its namespace if `links` holds, and `kubernetes` always.

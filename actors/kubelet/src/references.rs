@@ -3,6 +3,7 @@
 //! The Node authorizer lets a node read just the objects that its pods name, one by one. Everything here has a deadline and a bound.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -68,11 +69,25 @@ impl Reference {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     objects: BTreeMap<Reference, Result<Arc<Obj>, Status>>,
+    files: BTreeMap<(Str, Str), ReadFile>,
 }
+
+/// Where a file is on the node, and its text.
+pub(crate) type ReadFile = (PathBuf, Result<String, String>);
 
 impl Found {
     pub(crate) fn insert(&mut self, reference: Reference, object: Result<Arc<Obj>, Status>) {
         self.objects.insert(reference, object);
+    }
+
+    /// Adds a file of a volume ([`crate::volumes::Volumes::read`]).
+    pub(crate) fn insert_file(&mut self, at: (Str, Str), file: ReadFile) {
+        self.files.insert(at, file);
+    }
+
+    /// A file of a volume, if there is such a volume.
+    pub(crate) fn file(&self, volume: &str, path: &str) -> Option<&ReadFile> {
+        self.files.get(&(volume.into(), path.into()))
     }
 
     /// The data of a ConfigMap or Secret; `None` when it is not there and need not be.
@@ -175,7 +190,7 @@ impl References {
             let object = self.objects.get(namespace, &reference).await;
             (reference, object)
         });
-        Found { objects: futures::future::join_all(calls).await.into_iter().collect() }
+        Found { objects: futures::future::join_all(calls).await.into_iter().collect(), ..Found::default() }
     }
 
     /// Reads one object again, however fresh the last state is.

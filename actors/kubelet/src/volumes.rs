@@ -13,12 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use oarlock_meta::quote::quote;
+use oarlock_schema::views::core_v1::Container;
 use oarlock_schema::{Obj, Str};
 use parking_lot::Mutex;
 
 use crate::downward::{self, Surroundings};
-use crate::environment::Variables;
-use crate::references::References;
+use crate::environment::{self, Variables};
+use crate::references::{Found, References};
 
 mod atomic;
 mod claims;
@@ -36,6 +37,7 @@ mod subpath;
 mod tear_down;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use layout::PodDir;
 pub(crate) use mounts::{ContainerMounts, HostsFile, Mount, Propagation};
@@ -48,6 +50,8 @@ pub(crate) struct Volume {
     pub(crate) path: PathBuf,
     /// No container may write to it.
     pub(crate) read_only: bool,
+    /// Why it could not be brought up to date: the message of an event `FailedMount`. What was there before still is.
+    pub(crate) stale: Option<String>,
     /// The name under which it lies below the pod's directory: that of the PersistentVolume for claims.
     pub(crate) inner_name: Str,
 }
@@ -91,7 +95,8 @@ impl Volumes {
         Self { root: root.into(), locks: Arc::default() }
     }
 
-    /// Makes the volumes that the containers of a pod mount, or brings them up to date.
+    /// Makes the volumes that the containers of a pod mount, or brings them up to date; one that is there and cannot be brought up to
+    /// date serves on ([`Volume::stale`]).
     ///
     /// # Errors
     /// What could not be made; everything else was.
@@ -119,12 +124,24 @@ impl Volumes {
         for (name, result) in made {
             match result {
                 Ok(volume) => {
-                    mounted.insert(name, volume);
+                    let stale = volume.stale.map(|why| Failed::message(&name, "SetUp", &why));
+                    mounted.insert(name, Volume { stale, ..volume });
                 }
                 Err(why) => failed.add(name, "SetUp", &why),
             }
         }
         if failed.messages.is_empty() { Ok(mounted) } else { Err(failed) }
+    }
+
+    /// Reads the files of variables that the environment of a container is made of.
+    pub(crate) async fn read(&self, object: &Arc<Obj>, container: Container<'_>, mounted: &Mounted, into: &mut Found) {
+        for (volume, path) in environment::files(container) {
+            let Some(at) = mounted.get(&volume).map(|volume| volume.path.clone()) else { continue };
+            let shown = at.join(path.trim_start_matches('/'));
+            let part = PathBuf::from(path.as_str());
+            let text = self.serially(downward::pod(object).metadata().uid(), move || subpath::read(&at, &part)).await;
+            into.insert_file((volume, path), (shown, text.and_then(|text| text)));
+        }
     }
 
     /// Makes what a container mounts: its sub-paths, `/etc/hosts`, the file for its termination message.
@@ -149,6 +166,17 @@ impl Volumes {
             mounts::make((pod, found, attempt), &dir, &mounted, &variables, &hosts)
         };
         self.serially(uid, work).await?
+    }
+
+    /// The message with which a pod is evicted (reason `Evicted`), if one of its emptyDir volumes holds more than its limit.
+    pub(crate) async fn over_limit(&self, object: &Arc<Obj>, mounted: &Mounted) -> Option<String> {
+        let limits = usage::limits(downward::pod(object));
+        if limits.is_empty() {
+            return None;
+        }
+        let mounted = mounted.clone();
+        // Not one after another with other work: a look at many files takes its time.
+        tokio::task::spawn_blocking(move || usage::over(&limits, &mounted)).await.ok().flatten()
     }
 
     /// Unmounts and removes everything of a pod. Idempotent; its containers must have ended.
@@ -194,8 +222,12 @@ impl Volumes {
 
 impl Failed {
     fn add(&mut self, name: Str, step: &str, why: &str) {
-        self.messages.push(format!("MountVolume.{step} failed for volume {} : {why}", quote(&name)));
+        self.messages.push(Self::message(&name, step, why));
         self.unmounted.push(name);
+    }
+
+    fn message(name: &str, step: &str, why: &str) -> String {
+        format!("MountVolume.{step} failed for volume {} : {why}", quote(name))
     }
 }
 

@@ -102,3 +102,10 @@ fn a_broken_file_of_the_node_is_an_error() {
     let dns = Dns { host: Some("nameserver\n".to_owned()), ..dns() };
     assert!(of_pod(downward::pod(&object(&json!({"dnsPolicy": "Default"}))), &dns).is_err());
 }
+
+#[test]
+fn damaged_files_are_refused_or_read() {
+    for text in oarlock_testkit::damaged_text(3, HOST, 2000) {
+        let _ = parse(&text);
+    }
+}

@@ -45,6 +45,11 @@ pub(super) fn write(
     replace(target, payload, before, give).map_err(|why| if first { Failure::First(why) } else { Failure::Update(why) })
 }
 
+/// Whether something was written to `target` before.
+pub(super) fn holds_files(target: &Path) -> bool {
+    fs::symlink_metadata(target.join(DATA)).is_ok()
+}
+
 fn replace(
     target: &Path,
     payload: &Payload,

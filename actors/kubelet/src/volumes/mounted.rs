@@ -78,6 +78,13 @@ mod tests {
     }
 
     #[test]
+    fn damaged_names_are_read_as_something() {
+        for text in oarlock_testkit::damaged_text(5, r"/a\040b\134c\011/d\0", 2000) {
+            let _ = unescape(text.as_bytes());
+        }
+    }
+
+    #[test]
     fn the_root_is_a_mount_point_and_a_file_of_it_is_none() {
         assert_eq!(is_mount_point(Path::new("/proc")), Ok(true));
         assert_eq!(is_mount_point(Path::new("/proc/self/status")), Ok(false));

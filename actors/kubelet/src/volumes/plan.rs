@@ -23,6 +23,8 @@ pub(super) enum Plan {
     EmptyDir { name: Str, medium: Medium },
     /// Files that project API objects.
     Files { name: Str, plugin: Plugin, files: Payload, medium: Medium },
+    /// Files that cannot be had now; what an earlier plan made serves on.
+    Stale { name: Str, plugin: Plugin, why: String },
     /// Something of the node.
     HostPath { name: Str, path: PathBuf, kind: String },
     /// Something of the node, by a PersistentVolume; `name` is that one's.
@@ -66,6 +68,10 @@ pub(super) async fn all(
             Some(claim) => claims::plan(&claim, namespace, references).await,
             None => plan(volume, pod, around, (&found, &tokens)),
         };
+        let plan = match (plan, plugin(volume)) {
+            (Err(why), Some(plugin)) => Ok(Some(Plan::Stale { name: name.clone(), plugin, why })),
+            (plan, _) => plan,
+        };
         match plan {
             Ok(Some(plan)) => plans.push((name, plan)),
             Ok(None) => failed.add(name, "FindPluginBySpec", "no volume plugin matched"),
@@ -73,6 +79,17 @@ pub(super) async fn all(
         }
     }
     (plans, failed)
+}
+
+/// The plugin of a volume that projects API objects.
+fn plugin(volume: Volume<'_>) -> Option<Plugin> {
+    let is = [
+        (volume.config_map().is_some(), Plugin::ConfigMap),
+        (volume.secret().is_some(), Plugin::Secret),
+        (volume.downward_api().is_some(), Plugin::DownwardApi),
+        (volume.projected().is_some(), Plugin::Projected),
+    ];
+    is.into_iter().find(|(is, _)| *is).map(|(_, plugin)| plugin)
 }
 
 /// The volumes that containers mount; nobody makes the others.

@@ -5,7 +5,7 @@ use std::path::Path;
 use oarlock_schema::views::core_v1::Pod;
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
-use super::atomic::{Failure, write};
+use super::atomic::{Failure, holds_files, write};
 use super::layout::{Plugin, PodDir};
 use super::ownership::{Ownership, own};
 use super::plan::Plan;
@@ -22,7 +22,7 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
         Plan::EmptyDir { name, medium } => {
             let path = dir.volume(Plugin::EmptyDir, &name);
             empty_dir::set_up(&path, &dir.ready(Plugin::EmptyDir, &name), &medium, group)?;
-            Ok(Volume { path, read_only: false, inner_name: name })
+            Ok(Volume { path, read_only: false, stale: None, inner_name: name })
         }
         Plan::Files { name, plugin, files, medium } => {
             let path = dir.volume(plugin, &name);
@@ -31,7 +31,7 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
             nested::make(pod, &name, &path)?;
             let give = |root: &Path| group.map_or(Ok(()), |group| own(root, Ownership { group, read_only: true }));
             match write(&path, &files, give) {
-                Ok(()) => Ok(Volume { path, read_only: true, inner_name: name }),
+                Ok(()) => Ok(Volume { path, read_only: true, stale: None, inner_name: name }),
                 Err(Failure::First(why)) => {
                     // Nothing was ever in it, so nobody uses it: a later attempt begins anew.
                     if let Err(also) = empty_dir::tear_down(&path, &ready) {
@@ -39,12 +39,19 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
                     }
                     Err(why)
                 }
-                Err(Failure::Update(why)) => Err(why),
+                Err(Failure::Update(why)) => Ok(Volume { path, read_only: true, stale: Some(why), inner_name: name }),
             }
+        }
+        Plan::Stale { name, plugin, why } => {
+            let path = dir.volume(plugin, &name);
+            if !holds_files(&path) {
+                return Err(why);
+            }
+            Ok(Volume { path, read_only: true, stale: Some(why), inner_name: name })
         }
         Plan::HostPath { name, path, kind } => {
             host_path::check(&path, &kind)?;
-            Ok(Volume { path, read_only: false, inner_name: name })
+            Ok(Volume { path, read_only: false, stale: None, inner_name: name })
         }
         Plan::Local { name, path: source, read_only } => {
             let path = dir.volume(Plugin::Local, &name);
@@ -58,7 +65,7 @@ pub(super) fn set_up(pod: Pod<'_>, dir: &PodDir, plan: Plan) -> Result<Volume, S
                     }
                 }
             }
-            Ok(Volume { path, read_only, inner_name: name })
+            Ok(Volume { path, read_only, stale: None, inner_name: name })
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Upstream resolves a path and opens it again step by step. Here the kernel does both at once (`openat2` with `RESOLVE_BENEATH`), and the
 //! opened directory itself is mounted (`open_tree`, `move_mount`): no name is looked up twice.
 
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
@@ -12,6 +13,9 @@ use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
 
 use super::{because, mounted};
+
+/// The longest file of variables that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// Makes the directories of `subpath` that are not there, with the permissions of the volume itself.
 ///
@@ -61,6 +65,29 @@ pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), S
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(&opened, c"", flags).map_err(told)?;
     move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(told)
+}
+
+/// The text of a file in a volume; symlinks lead nowhere else, absolute ones begin at the volume.
+///
+/// # Errors
+/// For the log: it tells of the node's files.
+pub(super) fn read(volume: &Path, file: &Path) -> Result<String, String> {
+    let path = volume.join(file);
+    let told = |error: Errno| because("open", &path)(error.into());
+    // A pipe that a container made would block whoever opens it.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let opened = openat2(open_root(volume)?, file, flags, Mode::empty(), within).map_err(told)?;
+    if fstat(&opened).map_err(told)?.st_mode & 0o170_000 != 0o100_000 {
+        return Err(format!("open {}: not a regular file", path.display()));
+    }
+    let mut text = Vec::new();
+    let mut limited = std::fs::File::from(opened).take(LONGEST + 1);
+    limited.read_to_end(&mut text).map_err(because("read", &path))?;
+    if text.len() as u64 > LONGEST {
+        return Err(format!("read {}: longer than {LONGEST} bytes", path.display()));
+    }
+    String::from_utf8(text).map_err(|_| format!("read {}: not UTF-8", path.display()))
 }
 
 /// Something of the right kind to mount on.

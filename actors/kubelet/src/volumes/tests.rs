@@ -186,9 +186,13 @@ async fn objects_become_files_that_follow_them() {
     assert_eq!(read("some", "x/y").as_deref(), Some("changed"));
     // While an object is gone its files stay; a new pod would not start.
     bench.api.delete("secrets", "shop", "s", None);
-    let failed = bench.set_up(&pod).await.unwrap_err();
-    assert_eq!(failed.messages, ["MountVolume.SetUp failed for volume \"hidden\" : secrets \"s\" not found"]);
+    let stale = bench.set_up(&pod).await.unwrap()["hidden"].stale.clone();
+    let why = "MountVolume.SetUp failed for volume \"hidden\" : secrets \"s\" not found";
+    assert_eq!(stale.as_deref(), Some(why));
     assert_eq!(read("hidden", "key").as_deref(), Some("secret"));
+    bench.gone().await;
+    let failed = bench.set_up(&pod).await.unwrap_err();
+    assert_eq!(failed.messages, [why]);
     assert!(failed.summary().starts_with("Unable to attach or mount volumes: unmounted volumes=[hidden], "));
     bench.gone().await;
 }
@@ -451,4 +455,47 @@ fn a_token_is_only_for_the_one_user_of_the_pod() {
     assert_eq!(user(json!({"runAsUser": 7}), json!([{"name": "c"}])), Some(7));
     assert_eq!(user(json!({"runAsUser": 7}), json!([{"name": "c"}, run_as(8)])), None);
     assert_eq!(user(json!({}), json!([run_as(8), run_as(8)])), Some(8));
+}
+
+#[tokio::test]
+async fn a_variable_comes_from_a_file_that_a_container_wrote() {
+    let bench = Bench::new();
+    let volumes = [json!({"name": "data", "emptyDir": {}})];
+    let var = |name: &str, path: &str, key: &str, optional: bool| json!({"name": name, "valueFrom": {"fileKeyRef": {"volumeName": "data", "path": path, "key": key, "optional": optional}}});
+    let with = |vars: &Value| {
+        pod(
+            &volumes,
+            &json!({"containers": [{"name": "main", "env": vars,
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}),
+        )
+    };
+    let good = with(&json!([var("A", "conf/env", "A", false), var("B", "/conf/env", "B", true)]));
+    let mounted = bench.set_up(&good).await.unwrap();
+    let data = mounted["data"].path.clone();
+    fs::create_dir(data.join("conf")).unwrap();
+    fs::write(data.join("conf/env"), "A='one\ntwo'\n").unwrap();
+    symlink("/etc/passwd", data.join("out")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, data.join("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let read = async |pod: &Arc<Obj>, mounted: &Mounted| {
+        let container = downward::find(downward::pod(pod), "main").unwrap();
+        let mut found = Found::default();
+        bench.volumes.read(pod, container, mounted, &mut found).await;
+        environment::variables(downward::pod(pod), container, &Surroundings::default(), &found, &Variables::new())
+    };
+    let want = [("A".to_owned(), "one\ntwo".to_owned())].into_iter().collect();
+    assert_eq!(read(&good, &mounted).await, Ok(want), "an optional key that is not there makes no variable");
+    let missing = "cannot find the volume \"data\" referenced by FileKeyRef";
+    assert_eq!(read(&good, &Mounted::new()).await, Err(missing.to_owned()));
+    let no_key = format!("environment variable key \"Z\" not found in file \"{}\"", data.join("conf/env").display());
+    for (path, why) in [
+        ("conf/env", no_key.as_str()),
+        ("none", "couldn't parse env file"),
+        ("out", "couldn't parse env file"),
+        ("pipe", "couldn't parse env file"),
+        ("conf", "couldn't parse env file"),
+        ("../../../../../../../etc/passwd", "couldn't parse env file"),
+    ] {
+        assert_eq!(read(&with(&json!([var("A", path, "Z", false)])), &mounted).await, Err(why.to_owned()), "{path}");
+    }
+    bench.gone().await;
 }
