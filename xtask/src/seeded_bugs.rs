@@ -76,6 +76,8 @@ const BUGS: &[Bug] = &[
     bug("two_workers_one_key", "oarlock-informer", None, "at_most_so_many_workers_run_and_never_two_on_one_key"),
     bug("own_writes_unseen", "oarlock-informer", None, "a_key_is_not_decided_again_before_its_own_writes_show"),
     bug("arbiter_trusts_shards", "oarlock-scheduler", None, "the_arbiter_accepts_exactly_what_the_oracle_allows"),
+    bug("subpath_follows_links", "oarlock-kubelet", None, "directories_are_made_inside_the_volume_and_nowhere_else"),
+    bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
 ];
 
 /// Selected with every test: they bring the features of third-party crates that the workspace as a whole has, so that nothing is built twice

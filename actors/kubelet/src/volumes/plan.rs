@@ -130,6 +130,8 @@ pub(super) fn plan(
         return host_path(name, source).map(Some);
     }
     let memory = || Medium::Memory(tmpfs_size(None, pod, around));
+    #[cfg(seeded_bug = "secret_on_disk")]
+    let memory = || Medium::Disk;
     let mode = |mode: Option<i64>| mode.map_or(0o644, payload::permissions);
     let (plugin, medium, files) = if let Some(source) = volume.config_map() {
         let reference = crate::references::Reference::config_map(source.name());
@@ -219,5 +221,76 @@ fn aggregated(mut errors: Vec<String>) -> String {
     match errors.as_slice() {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_client::decode;
+    use oarlock_schema::type_of_kind;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const GIB: i64 = 1 << 30;
+
+    fn planned(volume: &Value, spec: &Value) -> Result<Option<Plan>, String> {
+        let mut spec = spec.clone();
+        spec["volumes"] = json!([volume]);
+        let pod = json!({"metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
+        let pod = decode(type_of_kind("", "v1", "Pod").unwrap(), pod.to_string().as_bytes()).unwrap();
+        let pod = downward::pod(&pod);
+        let allocatable = [("memory".into(), "4Gi".into())].into_iter().collect();
+        let around = Surroundings { allocatable, ..Surroundings::default() };
+        let mut found = Found::default();
+        let secret = json!({"data": {"key": "c2VjcmV0"}});
+        let secret = decode(type_of_kind("", "v1", "Secret").unwrap(), secret.to_string().as_bytes()).unwrap();
+        found.insert(crate::references::Reference::secret("s"), Ok(Arc::new(secret)));
+        plan(pod.spec().volumes().get(0).unwrap(), pod, &around, (&found, &Tokens::new()))
+    }
+
+    fn medium_of(volume: &Value, spec: &Value) -> Result<Medium, String> {
+        match planned(volume, spec)? {
+            Some(Plan::EmptyDir { medium, .. } | Plan::Files { medium, .. }) => Ok(medium),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_secret_is_kept_in_memory() {
+        let none = json!({"containers": []});
+        for volume in [
+            json!({"name": "v", "secret": {"secretName": "s"}}),
+            json!({"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}),
+        ] {
+            assert!(matches!(medium_of(&volume, &none), Ok(Medium::Memory(_))), "{volume}");
+        }
+    }
+
+    #[test]
+    fn memory_is_the_least_of_node_pod_and_volume() {
+        let volume = |limit: &str| json!({"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": limit}});
+        let limited = |limit: &str| json!({"containers": [{"name": "c", "resources": {"limits": {"memory": limit}}}]});
+        let open = json!({"containers": [{"name": "c"}]});
+        assert_eq!(medium_of(&volume("0"), &open), Ok(Medium::Memory(4 * GIB)));
+        assert_eq!(medium_of(&volume("8Gi"), &limited("2Gi")), Ok(Medium::Memory(2 * GIB)));
+        assert_eq!(medium_of(&volume("1Gi"), &limited("2Gi")), Ok(Medium::Memory(GIB)));
+    }
+
+    #[test]
+    fn huge_pages_are_those_that_the_pod_asks_for() {
+        let volume = |medium: &str| json!({"name": "v", "emptyDir": {"medium": medium}});
+        let asks = |sizes: &[&str]| {
+            let requests: serde_json::Map<String, Value> =
+                sizes.iter().map(|size| (format!("hugepages-{size}"), Value::from("2Gi"))).collect();
+            json!({"containers": [{"name": "c", "resources": {"requests": requests}}]})
+        };
+        assert_eq!(medium_of(&volume("HugePages"), &asks(&["2Mi"])), Ok(Medium::HugePages(2 << 20)));
+        assert_eq!(medium_of(&volume("HugePages-1Gi"), &asks(&["2Mi", "1Gi"])), Ok(Medium::HugePages(GIB)));
+        let none = "medium HugePages-1Gi: hugePages storage requested, but there is no resource request for huge pages";
+        assert_eq!(medium_of(&volume("HugePages-1Gi"), &asks(&["2Mi"])), Err(none.to_owned()));
+        let two = "medium: HugePages can't be used if container requests multiple huge page sizes";
+        assert_eq!(medium_of(&volume("HugePages"), &asks(&["2Mi", "1Gi"])), Err(two.to_owned()));
+        assert_eq!(medium_of(&volume("Tape"), &asks(&[])), Err("unknown storage medium \"Tape\"".to_owned()));
     }
 }

@@ -118,6 +118,8 @@ fn open_root(volume: &Path) -> Result<OwnedFd, String> {
 fn open_beneath(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    #[cfg(seeded_bug = "subpath_follows_links")]
+    let within = within - ResolveFlags::BENEATH;
     // The kernel asks to try again when somebody renames at the same moment.
     for _ in 0..16 {
         match openat2(root, path, flags, Mode::empty(), within) {
@@ -130,4 +132,33 @@ fn open_beneath(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
 
 fn same(a: &Stat, b: &Stat) -> bool {
     (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn directories_are_made_inside_the_volume_and_nowhere_else() {
+        let (volume, outside) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        fs::set_permissions(volume.path(), fs::Permissions::from_mode(0o2775)).unwrap();
+        make(volume.path(), Path::new("a/b")).unwrap();
+        for made in ["a", "a/b"] {
+            assert_eq!(fs::metadata(volume.path().join(made)).unwrap().mode() & 0o7777, 0o2775, "as the volume");
+        }
+        symlink("a", volume.path().join("in")).unwrap();
+        make(volume.path(), Path::new("in/c")).unwrap();
+        assert!(volume.path().join("a/c").is_dir());
+        symlink(outside.path(), volume.path().join("out")).unwrap();
+        symlink("..", volume.path().join("up")).unwrap();
+        for refused in ["out/new", "up/new-of-a-test", "out"] {
+            assert!(make(volume.path(), Path::new(refused)).is_err(), "{refused}");
+        }
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
+    }
 }
