@@ -6,7 +6,8 @@
 //! * [`Volumes::tear_down`] needs nothing but the disk: what an earlier kubelet left behind goes the same way.
 //!
 //! The layout below the root directory is upstream's (`layout.rs`). Work on the file system runs on threads that may block, and one pod's
-//! work is done one after another, even if whoever asked for it no longer waits.
+//! work is done one after another in the order in which it was asked for, even if whoever asked for it no longer waits. So nothing is made
+//! after it was taken down.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -87,7 +88,8 @@ pub(crate) struct Volumes {
     locks: Arc<Mutex<HashMap<Str, Lock>>>,
 }
 
-type Lock = Arc<Mutex<()>>;
+/// Whoever waits gets it in the order of asking.
+type Lock = Arc<tokio::sync::Mutex<()>>;
 
 impl Volumes {
     /// The volumes of the node whose data lie in `root` (`--root-dir`).
@@ -106,12 +108,38 @@ impl Volumes {
         around: &Surroundings,
         references: &References,
     ) -> Result<Mounted, Failed> {
+        self.make(object, around, references, false).await
+    }
+
+    /// As [`Volumes::set_up`], for a pod that may be about to go: what was taken down is not made again.
+    ///
+    /// # Errors
+    /// As [`Volumes::set_up`].
+    pub(crate) async fn refresh(
+        &self,
+        object: &Arc<Obj>,
+        around: &Surroundings,
+        references: &References,
+    ) -> Result<Mounted, Failed> {
+        self.make(object, around, references, true).await
+    }
+
+    async fn make(
+        &self,
+        object: &Arc<Obj>,
+        around: &Surroundings,
+        references: &References,
+        present: bool,
+    ) -> Result<Mounted, Failed> {
         let pod = downward::pod(object);
         let dir = self.pod_dir(pod.metadata().uid());
         let (plans, mut failed) = plan::all(object, around, references).await;
         let object = object.clone();
         let made = self.serially(pod.metadata().uid(), move || {
-            plans.into_iter().map(|(name, plan)| (name, set_up::set_up(downward::pod(&object), &dir, plan))).collect()
+            let pod = downward::pod(&object);
+            let gone = present && !dir.path().exists();
+            let plans = plans.into_iter().filter(|_| !gone);
+            plans.map(|(name, plan)| (name, set_up::set_up(pod, &dir, plan))).collect()
         });
         let made: Vec<(Str, Result<Volume, String>)> = match made.await {
             Ok(made) => made,
@@ -186,9 +214,8 @@ impl Volumes {
     pub(crate) async fn tear_down(&self, uid: &str) -> Result<(), String> {
         let dir = self.pod_dir(uid);
         let removed = self.serially(uid, move || tear_down::tear_down(&dir)).await?;
-        if removed.is_ok() {
-            self.locks.lock().remove(uid);
-        }
+        // One that somebody waits for, or holds, is his.
+        self.locks.lock().retain(|known, lock| known != uid || Arc::strong_count(lock) > 1);
         removed
     }
 
@@ -205,15 +232,17 @@ impl Volumes {
         PodDir::new(&self.root, uid)
     }
 
-    /// Runs work on a pod's files on a thread that may block, after all work that was begun before.
+    /// Runs work on a pod's files on a thread that may block, after all work that was asked for before. Who no longer waits before it has
+    /// begun has not asked; once begun it comes to its end.
     async fn serially<T: Send + 'static>(
         &self,
         uid: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, String> {
         let lock = self.locks.lock().entry(uid.into()).or_default().clone();
+        let guard = lock.lock_owned().await;
         let locked = move || {
-            let _guard = lock.lock();
+            let _guard = guard;
             work()
         };
         tokio::task::spawn_blocking(locked).await.map_err(|error| error.to_string())

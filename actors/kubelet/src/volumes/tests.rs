@@ -501,3 +501,20 @@ async fn a_variable_comes_from_a_file_that_a_container_wrote() {
     }
     bench.gone().await;
 }
+
+#[tokio::test]
+async fn what_was_taken_down_is_not_made_again_by_a_refresh() {
+    let bench = Bench::new();
+    let pod = pod(&[json!({"name": "data", "emptyDir": {}})], &json!({}));
+    let refresh = async || bench.volumes.refresh(&pod, &Surroundings::default(), &bench.references).await;
+    assert_eq!(refresh().await, Ok(Mounted::new()));
+    let mounted = bench.set_up(&pod).await.unwrap();
+    assert_eq!(refresh().await, Ok(mounted));
+    // Asked for in this order, done in this order.
+    let (down, late) = futures::join!(bench.volumes.tear_down(UID), refresh());
+    assert_eq!((down, late), (Ok(()), Ok(Mounted::new())));
+    assert!(!bench.pod_dir().exists());
+    assert!(bench.volumes.locks.lock().len() <= 1);
+    bench.gone().await;
+    assert!(bench.volumes.locks.lock().is_empty(), "a pod that is gone costs nothing");
+}
