@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use oarlock_client::Object;
 use oarlock_meta::{LabelSelector, Revision, Uid};
 use oarlock_runtime::clock::{self, Instant};
-use oarlock_schema::Str;
+use oarlock_schema::{Obj, Str};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
@@ -49,6 +49,8 @@ pub struct Lagging {
 /// The projections of one resource (or of a selection of it). See the module text.
 pub struct Cache<T> {
     state: RwLock<State<T>>,
+    /// In place of `T::project`.
+    project: Option<fn(&Obj) -> T>,
     progress: watch::Sender<Progress>,
 }
 
@@ -68,11 +70,17 @@ impl<T> std::fmt::Debug for Cache<T> {
 impl<T> Default for Cache<T> {
     fn default() -> Self {
         let state = State { items: BTreeMap::new(), indexes: Vec::new(), subscribers: Vec::new() };
-        Self { state: RwLock::new(state), progress: watch::Sender::new(Progress::default()) }
+        Self { state: RwLock::new(state), project: None, progress: watch::Sender::new(Progress::default()) }
     }
 }
 
 impl<T> Cache<T> {
+    /// A cache whose items are projected so, for consumers that read more of the same objects than others of the type.
+    #[must_use]
+    pub fn projecting(project: fn(&Obj) -> T) -> Self {
+        Self { project: Some(project), ..Self::default() }
+    }
+
     /// The item of a key.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Item<T>>> {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use oarlock_schema::Str;
 
 use crate::cri::Runtime;
+use crate::machine::Facts;
 use crate::sim::Sim;
 
 /// One node.
@@ -17,18 +19,65 @@ pub struct NodeConfig {
     pub name: Str,
     /// What runs its containers.
     pub runtime: Arc<dyn Runtime>,
-    /// Capacity, all of it allocatable, as quantities: `cpu`, `memory`, `pods` and so on.
+    /// Quantities: `cpu`, `memory`, `pods` and so on.
     pub capacity: BTreeMap<Str, Str>,
+    /// What of it pods may have.
+    pub allocatable: BTreeMap<Str, Str>,
     /// Labels beyond `kubernetes.io/{hostname,os,arch}`. NodeRestriction allows only some under `kubernetes.io`.
     pub labels: BTreeMap<Str, Str>,
     /// The address that pods show as `hostIP`.
     pub internal_ip: IpAddr,
     /// The kubelet's own port, 0 when it serves none.
     pub port: u16,
-    /// What `nodeInfo.osImage` says.
-    pub os_image: Str,
-    /// What `nodeInfo.kernelVersion` says.
+    /// What `nodeInfo` says of the system.
+    pub system: SystemInfo,
+    /// Where things are on a real machine; `None` for simulated nodes, which touch nothing.
+    pub machine: Option<Machine>,
+}
+
+/// What `nodeInfo` says of a system.
+#[derive(Clone, Debug, Default)]
+pub struct SystemInfo {
+    /// `machineID`.
+    pub machine_id: Str,
+    /// `systemUUID`.
+    pub system_uuid: Str,
+    /// `bootID`.
+    pub boot_id: Str,
+    /// `kernelVersion`.
     pub kernel_version: Str,
+    /// `osImage`.
+    pub os_image: Str,
+}
+
+/// What the kubelet of a real machine is told; the defaults are upstream's.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Directories of pods, with their volumes (`--root-dir`).
+    pub root_dir: PathBuf,
+    /// Logs of containers (`--pod-logs-dir`).
+    pub pod_logs_dir: PathBuf,
+    /// The cgroup below which those of pods are (`--cgroup-root`); empty for the system's. Two kubelets of one machine need two.
+    pub cgroup_root: String,
+    /// Servers of the cluster's DNS (`--cluster-dns`); without any, pods get the node's.
+    pub cluster_dns: Vec<IpAddr>,
+    /// As `cluster.local` (`--cluster-domain`).
+    pub cluster_domain: String,
+    /// The node's resolver configuration (`--resolv-conf`).
+    pub resolv_conf: PathBuf,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            root_dir: "/var/lib/kubelet".into(),
+            pod_logs_dir: "/var/log/pods".into(),
+            cgroup_root: String::new(),
+            cluster_dns: Vec::new(),
+            cluster_domain: "cluster.local".to_owned(),
+            resolv_conf: "/etc/resolv.conf".into(),
+        }
+    }
 }
 
 impl NodeConfig {
@@ -40,15 +89,49 @@ impl NodeConfig {
         let pods = Ipv4Net::new(Ipv4Addr::new(10, 244_u8.wrapping_add(high), low, 0), 24).unwrap_or_default();
         let host = Ipv4Addr::from_bits(Ipv4Addr::new(172, 16, 0, 10).to_bits() + u32::from(index));
         let capacity = [("cpu", "8"), ("ephemeral-storage", "100Gi"), ("memory", "32Gi"), ("pods", "110")];
+        let capacity: BTreeMap<Str, Str> =
+            capacity.into_iter().map(|(name, amount)| (name.into(), amount.into())).collect();
+        let name = name.into();
         Self {
-            name: name.into(),
             runtime: Arc::new(Sim::new(IpNet::V4(pods))),
-            capacity: capacity.into_iter().map(|(name, amount)| (name.into(), amount.into())).collect(),
+            allocatable: capacity.clone(),
+            capacity,
             labels: BTreeMap::new(),
             internal_ip: IpAddr::V4(host),
             port: 0,
-            os_image: "Oarlock simulated node".into(),
-            kernel_version: "simulated".into(),
+            system: SystemInfo {
+                machine_id: name.clone(),
+                system_uuid: name.clone(),
+                boot_id: name.clone(),
+                kernel_version: "simulated".into(),
+                os_image: "Oarlock simulated node".into(),
+            },
+            machine: None,
+            name,
         }
+    }
+
+    /// The machine that this process runs on, whose containers `runtime` runs. `internal_ip` is its address for others.
+    ///
+    /// # Errors
+    /// When the machine does not say what it has.
+    pub fn of_machine(
+        name: impl Into<Str>,
+        runtime: Arc<dyn Runtime>,
+        internal_ip: IpAddr,
+        machine: Machine,
+    ) -> std::io::Result<Self> {
+        let facts = Facts::read(&machine.root_dir)?;
+        Ok(Self {
+            name: name.into(),
+            runtime,
+            capacity: facts.capacity(),
+            allocatable: facts.allocatable(),
+            labels: BTreeMap::new(),
+            internal_ip,
+            port: 0,
+            system: facts.system,
+            machine: Some(machine),
+        })
     }
 }

@@ -3,7 +3,9 @@
 //! The kubelet knows no other way to a container. `sim` implements it with timers; containerd comes behind the same trait. Where a
 //! runtime cannot do a verb it answers [`Error::Unimplemented`].
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use ipnet::IpNet;
 use oarlock_schema::Str;
 
 use crate::template::ContainerSpec;
+
+pub mod v1;
 
 /// Why a runtime could not do it (gRPC codes of CRI).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +62,8 @@ pub struct PodSandboxConfig {
     pub annotations: Arc<[(Str, Str)]>,
     /// The pod uses the node's network: it gets no address of its own.
     pub host_network: bool,
+    /// The rest of it, for runtimes of machines.
+    pub full: Option<Arc<v1::PodSandboxConfig>>,
 }
 
 /// What a sandbox is doing.
@@ -76,9 +82,11 @@ pub struct SandboxStatus {
     pub id: Str,
     /// Uid of its pod.
     pub uid: Str,
+    /// How many sandboxes of the pod came before.
+    pub attempt: u32,
     /// What it is doing.
     pub state: SandboxState,
-    /// Its addresses, the primary one first; none in the node's network.
+    /// Its addresses, the primary one first; none in the node's network, and none in lists.
     pub ips: Vec<IpAddr>,
 }
 
@@ -91,6 +99,8 @@ pub struct ContainerConfig {
     pub attempt: u32,
     /// The image as the runtime named it when it was pulled.
     pub image_ref: Arc<str>,
+    /// The rest of it, for runtimes of machines.
+    pub full: Option<Box<v1::ContainerConfig>>,
 }
 
 /// What a container is doing.
@@ -111,6 +121,8 @@ pub struct ContainerStatus {
     pub id: Str,
     /// Its name in the pod.
     pub name: Str,
+    /// How many containers of this name came before in the pod.
+    pub attempt: u32,
     /// What it is doing.
     pub state: ContainerState,
     /// When it started.
@@ -123,6 +135,8 @@ pub struct ContainerStatus {
     pub reason: Str,
     /// What it said about its end.
     pub message: Str,
+    /// What goes into `imageID`; empty where the runtime leaves that to the pull.
+    pub image_ref: Str,
     /// Whether the runtime itself says that it is ready; `None` where probes tell. Not of CRI: simulated containers answer no probes.
     pub ready: Option<bool>,
 }
@@ -132,19 +146,57 @@ pub struct ContainerStatus {
 pub struct Image {
     /// The reference that goes into `imageID`, a digest.
     pub id: Arc<str>,
+    /// What the runtime itself calls it: what containers are made of.
+    pub own: Arc<str>,
     /// Names under which it is known.
     pub names: Vec<Str>,
     /// Bytes.
     pub size: u64,
+    /// The numeric user that its containers run as, where it names one.
+    pub user: Option<i64>,
+    /// The user's name, where it names one so.
+    pub username: Str,
+    /// The runtime needs it itself: it is never removed.
+    pub pinned: bool,
 }
 
-/// `ContainerEventResponse`: something happened that nobody asked for.
+/// `PullImageRequest`.
+#[derive(Clone, Copy, Debug)]
+pub struct Pull<'a> {
+    /// What is pulled.
+    pub image: &'a str,
+    /// Name of the container that wants it.
+    pub container: &'a str,
+    /// The container's pod.
+    pub pod: &'a PodSandboxConfig,
+    /// Credentials for the registry.
+    pub auth: Option<&'a v1::AuthConfig>,
+}
+
+/// Why the runtime or its network is not ready, as `NetworkReady=false reason:… message:…`; `None` when it is (`StatusResponse`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuntimeStatus {
+    /// `RuntimeReady`.
+    pub runtime: Option<String>,
+    /// `NetworkReady`.
+    pub network: Option<String>,
+}
+
+/// Something happened that nobody asked for (`ContainerEventResponse`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerEvent {
-    /// Uid of the pod.
-    pub pod_uid: Str,
-    /// The container as it is now.
-    pub status: ContainerStatus,
+pub enum RuntimeEvent {
+    /// A container of this pod is now so.
+    Container {
+        /// Uid of the pod.
+        pod_uid: Str,
+        /// The container as it is now.
+        status: ContainerStatus,
+    },
+    /// This sandbox ended by itself.
+    Sandbox {
+        /// The sandbox.
+        id: Str,
+    },
 }
 
 /// `ExecSyncResponse`.
@@ -210,6 +262,14 @@ pub struct Recall {
 pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     /// Who it is.
     fn version(&self) -> Version;
+    /// Whether its containers run on while no kubelet does. Then it, and not the API, knows what runs.
+    fn outlives_kubelet(&self) -> bool {
+        false
+    }
+    /// `Status`.
+    async fn status(&self) -> Result<RuntimeStatus> {
+        Ok(RuntimeStatus::default())
+    }
 
     /// `UpdateRuntimeConfig`: the addresses its pods get.
     async fn update_runtime_config(&self, pod_cidr: IpNet) -> Result<()>;
@@ -222,7 +282,7 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     async fn remove_pod_sandbox(&self, id: &str) -> Result<()>;
     /// `PodSandboxStatus`.
     async fn pod_sandbox_status(&self, id: &str) -> Result<SandboxStatus>;
-    /// `ListPodSandbox`, all, or those of a pod.
+    /// `ListPodSandbox`, all, or those of a pod; the latest first.
     async fn list_pod_sandbox(&self, pod_uid: Option<&str>) -> Result<Vec<SandboxStatus>>;
 
     /// `CreateContainer`: returns its id.
@@ -239,14 +299,27 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     async fn container_status(&self, id: &str) -> Result<ContainerStatus>;
 
     /// `PullImage`: returns what goes into `imageID`.
-    async fn pull_image(&self, image: &str, container: &str, pod: &PodSandboxConfig) -> Result<Image>;
+    async fn pull_image(&self, pull: Pull<'_>) -> Result<Image>;
     /// `ImageStatus`: `None` when it is not there. As with CRI's `ImageSpec`, the pod's annotations come along.
     async fn image_status(&self, image: &str, container: &str, pod: &PodSandboxConfig) -> Result<Option<Image>>;
     /// `ListImages`.
     async fn list_images(&self) -> Result<Vec<Image>>;
+    /// What the runtime itself calls the images that containers are made of ([`Image::own`]).
+    async fn images_in_use(&self) -> Result<BTreeSet<String>> {
+        Err(Error::Unimplemented("ListContainers"))
+    }
+    /// `ImageFsInfo`: where images are kept.
+    async fn image_fs(&self) -> Result<PathBuf> {
+        Err(Error::Unimplemented("ImageFsInfo"))
+    }
+    /// `RemoveImage`. Idempotent.
+    async fn remove_image(&self, image: &str) -> Result<()> {
+        let _ = image;
+        Err(Error::Unimplemented("RemoveImage"))
+    }
 
     /// `GetContainerEvents`: the next one. Cancel safe.
-    async fn container_event(&self) -> ContainerEvent;
+    async fn container_event(&self) -> RuntimeEvent;
 
     /// The log of a container, which may have ended (kubelets read it from the sandbox's log directory).
     async fn container_log(&self, id: &str, options: LogOptions) -> Result<Box<dyn LogStream>>;

@@ -15,8 +15,6 @@ use crate::probes::{Exec, PLAIN_HTTP};
 pub(crate) const FAILED_POST_START: (&str, &str) = ("FailedPostStartHook", "PostStartHook failed");
 /// As [`FAILED_POST_START`].
 pub(crate) const FAILED_PRE_STOP: (&str, &str) = ("FailedPreStopHook", "PreStopHook failed");
-/// The reason with which a container waits whose postStart hook failed.
-pub(crate) const POST_START_ERROR: &str = "PostStartHookError";
 /// How long a postStart hook may take; upstream has no bound, and a day is none that anybody meets.
 pub(crate) const POST_START_LIMIT: Duration = Duration::from_secs(24 * 3600);
 

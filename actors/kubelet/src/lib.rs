@@ -1,6 +1,7 @@
 //! The node agent: pods as state machines over a container runtime, real or simulated.
 //!
 //! * [`cri`]: the runtime trait, with the nouns and verbs of CRI v1.
+//! * [`Containerd`]: a real one, over CRI v1; then the node is a [`Machine`] (`docs/guides/real-nodes.md`).
 //! * [`Sim`]: the simulated runtime, steered by annotations ([`Script`], `docs/guides/simulated-nodes.md`).
 //! * [`start`], [`Fleet`]: one actor a node; a thousand nodes of a hundred pods fit into one process.
 //! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a real container needs besides;
@@ -12,29 +13,26 @@
 
 mod admit;
 mod affinity;
+mod cgroups;
 mod config;
+mod configs;
+mod containerd;
+mod credentials;
 pub mod cri;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod dns;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod downward;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod environment;
 mod fleet;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod hooks;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod hosts;
+mod image_gc;
 mod logs;
+mod machine;
 mod node;
 mod pod;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod probes;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod references;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod resources;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod security_context;
 mod seen;
 mod sim;
@@ -44,10 +42,10 @@ mod template;
 mod testing;
 #[cfg(test)]
 mod tests;
-#[allow(dead_code, unused_imports, reason = "the pod code of the real runtime calls it")]
 mod volumes;
 
-pub use config::NodeConfig;
+pub use config::{Machine, NodeConfig, SystemInfo};
+pub use containerd::Containerd;
 pub use fleet::{Error, Fleet, KubeletHandle, start};
 pub use sim::{PREFIX, Script, Sim};
 pub use template::{ContainerSpec, PullPolicy, RestartPolicy, Template};

@@ -20,6 +20,8 @@ use tokio::sync::mpsc;
 
 use crate::admit::{Amounts, Used};
 use crate::config::NodeConfig;
+use crate::environment::ServiceView;
+use crate::image_gc::ImageGc;
 use crate::logs::{self, Ask, Refusal};
 use crate::pod::{Now, Pod};
 use crate::tell::Teller;
@@ -27,12 +29,17 @@ use crate::template::PodView;
 
 mod api;
 mod beat;
+mod ground;
 mod pods;
+mod probing;
 mod steps;
+mod sweep;
 mod writes;
 
 use api::{Known, Resources};
-use steps::Outcome;
+use ground::Ground;
+use probing::Probing;
+use steps::{Outcome, Tools};
 
 /// The row of kubelets.
 pub(crate) static NODE: ActorKind = ActorKind {
@@ -52,6 +59,8 @@ pub(crate) static NODE: ActorKind = ActorKind {
 const CHANGES: usize = 1024;
 /// How long a stopping kubelet waits for the writes it began.
 const LAST_WRITES: Duration = Duration::from_secs(2);
+/// Volumes of pods from before are brought up to date this soon.
+const FIRST_REFRESH: Duration = Duration::from_secs(10);
 /// A node without anything to do looks around after this.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -82,6 +91,8 @@ enum Done {
     Registered(Result<Known, Status>),
     Checked(Result<Option<Known>, Status>),
     Renewed(Result<(), Status>),
+    Refreshed(Vec<(Uid, String)>),
+    Collected(ImageGc),
     Swept,
 }
 
@@ -107,7 +118,10 @@ struct Entry {
 }
 
 struct Node {
+    ctx: LoopCtx,
     parts: Arc<Parts>,
+    tools: Tools,
+    probing: Probing,
     resources: Resources,
     cache: Arc<Cache<PodView>>,
     known: Option<Known>,
@@ -122,6 +136,11 @@ struct Node {
     /// When to renew the Lease, and when to look at the Node; unset while that is under way.
     renew_at: Option<Instant>,
     check_at: Option<Instant>,
+    /// When to bring volumes up to date; unset on simulated nodes and while it is under way.
+    refresh_at: Option<Instant>,
+    /// When to look whether images have to go; likewise.
+    collect_at: Option<Instant>,
+    image_gc: ImageGc,
     /// The first complete state was taken.
     synced: bool,
     host_ip: String,
@@ -133,11 +152,21 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
     let mut commands = parts.commands.lock().await;
     let resources = Resources::find().ok_or("the schema lacks nodes, pods or leases")?;
     // A new incarnation knows nothing and reads everything again.
-    let cache = Arc::new(Cache::<PodView>::default());
+    let real = parts.config.machine.is_some();
+    let cache = Arc::new(if real { Cache::projecting(PodView::whole) } else { Cache::<PodView>::default() });
     let mut changes = cache.subscribe(CHANGES);
     let selection = Selection::field("spec.nodeName", &parts.config.name);
     let mut reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.pods, selection, cache.clone()));
-    let mut node = Node::new(parts.clone(), resources, cache);
+    // Containers are told where Services are; simulated ones would not read it.
+    let services = Arc::new(Cache::<ServiceView>::default());
+    let mut services_reflector: BoxFuture<'static, _> = match real {
+        true => {
+            let all = Selection::default();
+            Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.services, all, services.clone()))
+        }
+        false => Box::pin(std::future::pending()),
+    };
+    let mut node = Node::new(ctx.clone(), parts.clone(), resources, cache, services.clone());
     node.register();
     loop {
         node.turn();
@@ -149,9 +178,11 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                     () = ctx.cancelled() => return true,
                     Some(done) = node.work.next() => node.done(done),
                     event = parts.config.runtime.container_event() => node.event(&event),
+                    Some(report) = node.probing.reports.recv() => node.report(&report, Node::now()),
                     notice = changes.next() => node.notice(notice),
                     Some(command) = commands.recv() => node.command(command),
                     _ = &mut reflector => return true,
+                    _ = &mut services_reflector => return true,
                     () = clock::sleep_until(wake) => {}
                 }
                 false
@@ -166,16 +197,31 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
 }
 
 impl Node {
-    fn new(parts: Arc<Parts>, resources: Resources, cache: Arc<Cache<PodView>>) -> Self {
+    fn new(
+        ctx: LoopCtx,
+        parts: Arc<Parts>,
+        resources: Resources,
+        cache: Arc<Cache<PodView>>,
+        services: Arc<Cache<ServiceView>>,
+    ) -> Self {
         let amount = |(name, text): (&Str, &Str)| {
             let quantity = oarlock_meta::Quantity::parse(text).ok()?;
             Some((name.clone(), if name == "cpu" { quantity.milli_value() } else { quantity.value() }))
         };
-        let has = parts.config.capacity.iter().filter_map(amount).collect();
+        let has = parts.config.allocatable.iter().filter_map(amount).collect();
         let host_ip = parts.config.internal_ip.to_string();
         let runtime_name = parts.config.runtime.version().runtime_name;
+        let real_node = parts.config.machine.is_some();
+        let tools = Tools {
+            runtime: parts.config.runtime.clone(),
+            teller: parts.teller.clone(),
+            ground: Ground::new(&parts.client, &parts.config, services).map(Arc::new),
+        };
         Self {
+            ctx,
             parts,
+            tools,
+            probing: Probing::new(),
             resources,
             cache,
             known: None,
@@ -188,6 +234,9 @@ impl Node {
             work: FuturesUnordered::new(),
             renew_at: None,
             check_at: None,
+            refresh_at: real_node.then(|| clock::after(FIRST_REFRESH)),
+            collect_at: real_node.then(|| clock::after(FIRST_REFRESH)),
+            image_gc: ImageGc::default(),
             synced: false,
             host_ip,
             runtime_name,
@@ -217,7 +266,7 @@ impl Node {
 
     fn wake(&self) -> Instant {
         let timer = self.timers.first().map(|(at, _)| *at);
-        let wakes = [timer, self.renew_at, self.check_at];
+        let wakes = [timer, self.renew_at, self.check_at, self.refresh_at, self.collect_at];
         wakes.into_iter().flatten().min().unwrap_or_else(|| clock::after(IDLE))
     }
 
@@ -230,6 +279,8 @@ impl Node {
             Done::Registered(result) => self.registered(result, now),
             Done::Checked(result) => self.checked(result, now),
             Done::Renewed(result) => self.renewed(result, now),
+            Done::Collected(gc) => self.collected(gc, now),
+            Done::Refreshed(evicted) => self.refreshed(evicted, now),
             Done::Swept => {}
         }
     }

@@ -21,7 +21,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use apply::{StartError, StartReport};
+pub(crate) use apply::{Recalled, StartError, StartReport};
 pub(crate) use phase::Phase;
 pub(crate) use status::Host;
 
@@ -86,6 +86,15 @@ pub(crate) struct Container {
     hold: Option<Instant>,
     /// When ErrImagePull turns into ImagePullBackOff.
     flip: Option<Instant>,
+    /// A probe wants it to be started again.
+    doomed: Option<Box<Doomed>>,
+}
+
+/// Why a container is to be killed: the message of the Event, and the seconds it gets if not those of its pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Doomed {
+    pub(crate) message: String,
+    pub(crate) grace: Option<i64>,
 }
 
 impl Container {
@@ -103,6 +112,7 @@ impl Container {
             pulls: 0,
             hold: None,
             flip: None,
+            doomed: None,
         }
     }
 
@@ -121,7 +131,7 @@ impl Container {
 /// How far a pod has come on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It runs in the API's memory; the runtime is being asked.
+    /// It may run from before this kubelet started; the runtime is being asked.
     Recalling,
     /// It is started and kept running.
     Active,
@@ -140,6 +150,8 @@ pub(crate) enum Step {
     Sandbox,
     /// Pull, create and start this container (index over init, then main).
     Start(usize),
+    /// Stop this container, which a probe has condemned.
+    Kill(usize),
     /// Stop everything, within so many seconds.
     Stop(i64),
     /// Remove everything from the runtime.
@@ -189,6 +201,8 @@ pub(crate) struct Pod {
     sandboxes: u32,
     hold: Option<Instant>,
     pub(crate) ip: Str,
+    /// Its address of the other family, if it has two.
+    second_ip: Option<Box<Str>>,
     started: i64,
     conditions: [(bool, i64); 4],
     /// Init containers, then main ones.
@@ -197,8 +211,8 @@ pub(crate) struct Pod {
 }
 
 impl Pod {
-    /// A pod that this kubelet has not seen yet, with what the API remembers of it.
-    pub(crate) fn new(item: Arc<Item<PodView>>, seen: Option<&Seen>, now: Now) -> Self {
+    /// A pod that this kubelet has not seen yet, with what the API remembers of it. `outlives`: the runtime may know more.
+    pub(crate) fn new(item: Arc<Item<PodView>>, seen: Option<&Seen>, outlives: bool, now: Now) -> Self {
         let template = &item.value.template;
         let count = template.init.len() + template.main.len();
         let mut pod = Self {
@@ -210,6 +224,7 @@ impl Pod {
             sandboxes: 0,
             hold: None,
             ip: Str::default(),
+            second_ip: None,
             started: now.wall,
             conditions: [(false, 0); 4],
             containers: (0..count).map(|_| Container::new()).collect(),
@@ -218,6 +233,9 @@ impl Pod {
         };
         if let Some(seen) = seen {
             pod.remember(seen, now);
+        }
+        if outlives && pod.stage == Stage::Active {
+            pod.stage = Stage::Recalling;
         }
         pod
     }
@@ -264,12 +282,34 @@ impl Pod {
         Tell { container: None, warning: true, reason: why.reason.clone(), message: why.message.clone() }
     }
 
+    /// It uses too much of the node: it is stopped, and has failed.
+    pub(crate) fn evict(&mut self, message: String) -> Tell {
+        self.verdict = Some(Box::new(("Evicted".into(), message.as_str().into())));
+        Tell { container: None, warning: true, reason: "Evicted".into(), message }
+    }
+
     pub(crate) fn template(&self) -> &Arc<Template> {
         &self.item.value.template
     }
 
     pub(crate) fn spec(&self, index: usize) -> Option<&Arc<ContainerSpec>> {
         specs(self.template()).nth(index)
+    }
+
+    /// Why a container is to be killed.
+    pub(crate) fn doomed(&self, index: usize) -> Option<Doomed> {
+        self.containers.get(index).and_then(|container| container.doomed.as_deref()).cloned()
+    }
+
+    /// How many sandboxes came before the one that is there or is being made.
+    pub(crate) fn sandbox_attempt(&self) -> u32 {
+        self.sandboxes.saturating_sub(1)
+    }
+
+    /// Its addresses, the primary one first.
+    pub(crate) fn ips(&self) -> Vec<std::net::IpAddr> {
+        let second = self.second_ip.as_deref().map(Str::as_str);
+        [Some(self.ip.as_str()), second].into_iter().flatten().filter_map(|ip| ip.parse().ok()).collect()
     }
 
     /// The index of the container that the runtime calls so.

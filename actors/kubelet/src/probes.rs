@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::Container;
 
@@ -28,16 +29,13 @@ pub(crate) use run::{Prober, run};
 pub(crate) use tls::PLAIN as PLAIN_HTTP;
 
 /// What probes and hooks ask of a runtime.
+#[async_trait]
 pub(crate) trait Exec: Send + Sync {
     /// See [`Runtime::exec_sync`].
-    fn run_in(
-        &self,
-        id: &str,
-        command: &[Str],
-        timeout: Duration,
-    ) -> impl Future<Output = cri::Result<ExecOutput>> + Send;
+    async fn run_in(&self, id: &str, command: &[Str], timeout: Duration) -> cri::Result<ExecOutput>;
 }
 
+#[async_trait]
 impl<R: Runtime + ?Sized> Exec for R {
     async fn run_in(&self, id: &str, command: &[Str], timeout: Duration) -> cri::Result<ExecOutput> {
         self.exec_sync(id, command, timeout).await

@@ -76,6 +76,7 @@ pub(crate) struct Found {
 pub(crate) type ReadFile = (PathBuf, Result<String, String>);
 
 impl Found {
+    #[cfg(test)]
     pub(crate) fn insert(&mut self, reference: Reference, object: Result<Arc<Obj>, Status>) {
         self.objects.insert(reference, object);
     }

@@ -24,7 +24,7 @@ pub(crate) struct LinuxResources {
 /// Weights that the kernel knows.
 const SHARES: std::ops::RangeInclusive<i64> = 2..=262_144;
 /// The period in which quotas are counted, in microseconds.
-const PERIOD: i64 = 100_000;
+pub(crate) const PERIOD: i64 = 100_000;
 /// The least quota, in microseconds.
 const LEAST_QUOTA: i64 = 1000;
 /// The adjustment of what is to be killed last.

@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::cri::{
-    ContainerConfig, ContainerEvent, ContainerState, ContainerStatus, Error, Image, LogOptions, LogStream,
-    PodSandboxConfig, Recall, Result, Runtime, SandboxState, SandboxStatus, Version,
+    ContainerConfig, ContainerState, ContainerStatus, Error, Image, LogOptions, LogStream, PodSandboxConfig, Pull,
+    Recall, Result, Runtime, RuntimeEvent, SandboxState, SandboxStatus, Version,
 };
 
 mod addresses;
@@ -87,12 +87,14 @@ impl Container {
         ContainerStatus {
             id: id.into(),
             name: self.name.clone(),
+            attempt: self.attempt,
             state: self.state,
             started_at: self.started,
             finished_at: self.finished,
             exit_code: self.code,
             reason: self.reason.into(),
             message: Str::default(),
+            image_ref: Str::default(),
             ready: Some(self.ready),
         }
     }
@@ -137,7 +139,7 @@ impl State {
     }
 
     /// The first timer that is due and means something.
-    fn due(&mut self, now: Instant) -> std::result::Result<ContainerEvent, Option<Instant>> {
+    fn due(&mut self, now: Instant) -> std::result::Result<RuntimeEvent, Option<Instant>> {
         loop {
             let Some((at, id)) = self.timers.first().cloned() else { return Err(None) };
             if at > now {
@@ -163,7 +165,7 @@ impl State {
             let status = container.status(&id);
             let sandbox = container.sandbox.clone();
             let Some(uid) = self.sandboxes.get(&sandbox).map(|sandbox| sandbox.uid.clone()) else { continue };
-            return Ok(ContainerEvent { pod_uid: uid, status });
+            return Ok(RuntimeEvent::Container { pod_uid: uid, status });
         }
     }
 
@@ -331,8 +333,9 @@ impl Runtime for Sim {
         Ok(self.state.state.lock().container(id)?.status(id))
     }
 
-    async fn pull_image(&self, image: &str, container: &str, pod: &PodSandboxConfig) -> Result<Image> {
-        let script = Script::of(&pod.annotations, container)?;
+    async fn pull_image(&self, pull: Pull<'_>) -> Result<Image> {
+        let image = pull.image;
+        let script = Script::of(&pull.pod.annotations, pull.container)?;
         if let Some(delay) = script.as_ref().and_then(|script| script.pull_delay) {
             clock::sleep(delay).await;
         }
@@ -357,7 +360,7 @@ impl Runtime for Sim {
         Ok(self.state.state.lock().images.values().cloned().collect())
     }
 
-    async fn container_event(&self) -> ContainerEvent {
+    async fn container_event(&self) -> RuntimeEvent {
         loop {
             let mut changed = std::pin::pin!(self.state.changed.notified());
             changed.as_mut().enable();
@@ -439,6 +442,7 @@ impl Sandbox {
         SandboxStatus {
             id: id.into(),
             uid: self.uid.clone(),
+            attempt: 0,
             state: if self.ready { SandboxState::Ready } else { SandboxState::NotReady },
             ips: self.ip.into_iter().collect(),
         }

@@ -11,6 +11,9 @@ use parking_lot::Mutex;
 use crate::pod::Tell;
 use crate::template::PodView;
 
+/// Something that goes wrong: reason and message of a Warning.
+pub(crate) type Trouble = (&'static str, String);
+
 /// Upstream's `eventBurst`.
 const BURST: u32 = 100;
 /// The time in which one more may be written: upstream's `eventRecordQPS` of 50.

@@ -54,6 +54,8 @@ pub struct ContainerSpec {
     pub first_probe: Option<u32>,
     /// Has a startup probe.
     pub startup_probe: bool,
+    /// Has a readiness probe.
+    pub readiness_probe: bool,
 }
 
 /// A port of the node that a pod wants: protocol, address (empty is all), number.
@@ -93,6 +95,15 @@ pub(crate) struct PodView {
     pub(crate) gates: Option<Box<str>>,
     /// What the API says of the pod's state; the first reader takes it.
     pub(crate) seen: Mutex<Option<Box<Seen>>>,
+    /// The object itself; `None` on simulated nodes, which need no more than the above.
+    pub(crate) whole: Option<Arc<Obj>>,
+}
+
+impl PodView {
+    /// As [`Project::project`], with the object itself: for nodes that are machines.
+    pub(crate) fn whole(obj: &Obj) -> Self {
+        Self { whole: Some(Arc::new(obj.clone())), ..Self::project(obj) }
+    }
 }
 
 impl Project for PodView {
@@ -105,6 +116,7 @@ impl Project for PodView {
             deletion_grace: pod.metadata().deletion_grace_period_seconds(),
             gates: gates(pod),
             seen: Mutex::new(Seen::read(pod).map(Box::new)),
+            whole: None,
         }
     }
 }
@@ -150,6 +162,7 @@ fn container(container: Container<'_>) -> ContainerSpec {
         args: container.args().iter().map(Str::from).collect(),
         first_probe: first.map(|seconds| u32::try_from(seconds).unwrap_or(0)),
         startup_probe: startup.is_some(),
+        readiness_probe: ready.is_some(),
     }
 }
 

@@ -42,7 +42,6 @@ mod usage;
 
 use layout::PodDir;
 pub(crate) use mounts::{ContainerMounts, HostsFile, Mount, Propagation};
-use plan::Plan;
 
 /// A volume that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
+use crate::machine::MachineArgs;
+
 /// Flags of the kubelet.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// How to reach the API server. Without --data-dir also as whom, which must be `system:node:<node name>`.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: PathBuf,
-    /// What runs containers: `sim` simulates them.
-    #[arg(long, default_value = "sim", value_parser = ["sim"])]
+    /// What runs containers: `sim` simulates them, `containerd` makes this machine a node.
+    #[arg(long, default_value = "sim", value_parser = ["sim", "containerd"])]
     pub runtime: String,
-    /// Number of nodes to host. Each node acts as itself, so more than one needs --data-dir.
+    /// Number of simulated nodes to host. Each node acts as itself, so more than one needs --data-dir.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=5000))]
     pub count: u16,
     /// Name of the node; with --count above 1 names are made of --name-prefix and a number. Default: the name that the
@@ -27,4 +29,7 @@ pub struct Args {
     /// Log filter, such as `info` or `oarlock_kubelet=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,
+    /// The machine as a node.
+    #[command(flatten)]
+    pub machine: MachineArgs,
 }

@@ -2,7 +2,9 @@
 
 mod args;
 mod identity;
+mod machine;
 mod run;
 
 pub use args::Args;
+pub use machine::{MachineArgs, host_name};
 pub use run::run;

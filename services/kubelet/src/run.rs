@@ -1,4 +1,4 @@
-//! `oarlock kubelet`: one node, or many simulated ones, in a process of their own, over HTTPS.
+//! `oarlock kubelet`: one node, this machine or a simulated one, or many simulated ones, in a process of their own, over HTTPS.
 
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use oarlock_runtime::{Phase, System};
 
 use crate::args::Args;
 use crate::identity::{self, Signer};
+use crate::machine::host_name;
 
 /// Runs until a signal.
 ///
@@ -29,6 +30,8 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         "--count {}: each node acts as itself, which needs --data-dir",
         args.count
     );
+    let real = args.runtime == "containerd";
+    anyhow::ensure!(!real || args.count == 1, "--count {}: this machine is one node", args.count);
     let own = identity::node_name(&resolved);
     let connections = Arc::new(GateSpawn(system.gate("client", Phase::Informers)));
     let fleet = Fleet::new(system.clone());
@@ -39,7 +42,11 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         };
         let endpoint = Endpoint::new(&endpoint, concat!("kubelet/", env!("CARGO_PKG_VERSION")))?;
         let client = Client::new(Arc::new(Https::new(endpoint, connections.clone())?));
-        fleet.add(client, NodeConfig::simulated(name, u16::try_from(index)?)).await?;
+        let config = match real {
+            true => args.machine.node(&name).await?,
+            false => NodeConfig::simulated(name, u16::try_from(index)?),
+        };
+        fleet.add(client, config).await?;
     }
     tracing::info!(server = %resolved.server, nodes = args.count, runtime = %args.runtime, "kubelets run");
     match shutdown::run(&system, signals, Graces::default()).await {
@@ -55,7 +62,7 @@ fn names(args: &Args, own: Option<String>, signs: bool) -> anyhow::Result<Vec<St
     let name = match (&args.node_name, own) {
         (Some(name), _) => name.clone(),
         (None, Some(own)) if !signs => own,
-        (None, _) => std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_lowercase(),
+        (None, _) => host_name()?,
     };
     Ok(vec![name])
 }

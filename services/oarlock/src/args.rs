@@ -37,11 +37,12 @@ pub(crate) struct Up {
     /// Keep the state in memory only; the data directory then holds nothing but kubeconfigs.
     #[arg(long)]
     pub(crate) ephemeral: bool,
-    /// Number of nodes.
+    /// Number of simulated nodes.
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub(crate) nodes: usize,
-    /// What runs containers on the nodes: `sim` simulates them.
-    #[arg(long, default_value = "sim", value_parser = ["sim"])]
+    /// What runs containers: `sim` simulates them on simulated nodes, `containerd` makes this machine the cluster's one node, named
+    /// after the host.
+    #[arg(long, default_value = "sim", value_parser = ["sim", "containerd"])]
     pub(crate) runtime: String,
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
@@ -60,4 +61,6 @@ pub(crate) struct Up {
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     pub(crate) log: String,
+    #[command(flatten)]
+    pub(crate) machine: oarlock_service_kubelet::MachineArgs,
 }

@@ -33,12 +33,19 @@ pub(crate) async fn start(system: &System, api: &Api, fleet: &Fleet, args: &Up) 
         lines.push("scheduler           1 shard".to_owned());
     }
     if runs(args, "kubelet") {
-        for index in 0..args.nodes {
-            let name = format!("node-{index}");
+        if args.runtime == "containerd" {
+            let name = oarlock_service_kubelet::host_name()?;
             let client = client(&api.server, UserInfo::node(&name), "kubelet");
-            fleet.add(client, NodeConfig::simulated(name, u16::try_from(index)?)).await?;
+            fleet.add(client, args.machine.node(&name).await?).await?;
+            lines.push(format!("kubelet             {name} ({})", args.runtime));
+        } else {
+            for index in 0..args.nodes {
+                let name = format!("node-{index}");
+                let client = client(&api.server, UserInfo::node(&name), "kubelet");
+                fleet.add(client, NodeConfig::simulated(name, u16::try_from(index)?)).await?;
+            }
+            lines.push(format!("kubelets            {} ({})", args.nodes, args.runtime));
         }
-        lines.push(format!("kubelets            {} ({})", args.nodes, args.runtime));
     }
     Ok(lines)
 }

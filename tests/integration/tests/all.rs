@@ -5,6 +5,7 @@
 mod bad_input;
 mod client_go;
 mod cluster;
+mod containerd;
 mod controllers;
 mod crash;
 mod flags;

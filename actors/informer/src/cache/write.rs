@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oarlock_meta::Revision;
+use oarlock_schema::Obj;
 
 use super::{Cache, Progress, State};
 use crate::changes::Change;
-use crate::item::Item;
+use crate::item::{Item, ObjMeta};
 use crate::key::Key;
 use crate::project::Project;
 
@@ -22,6 +23,14 @@ pub(crate) enum Delta<T> {
 }
 
 impl<T: Project> Cache<T> {
+    /// Projects an object as this cache does.
+    pub(crate) fn item(&self, obj: &Obj, revision: Revision) -> Item<T> {
+        match self.project {
+            Some(project) => Item { meta: ObjMeta::read(obj, revision, T::ANNOTATIONS), value: project(obj) },
+            None => Item::of(obj, revision),
+        }
+    }
+
     /// Applies events in order. Events that the cache is ahead of (sent twice) change nothing. Subscribers and waiters see the whole
     /// batch or nothing of it.
     pub(crate) fn apply(&self, deltas: impl IntoIterator<Item = Delta<T>>) {

@@ -11,18 +11,18 @@ use crate::key::Key;
 use crate::project::Project;
 
 /// Decodes and projects an object.
-pub(super) fn item<T: Project>(object: &Object) -> Result<Arc<Item<T>>, Status> {
-    Ok(Arc::new(Item::of(&object.obj()?, object.revision)))
+pub(super) fn item<T: Project>(cache: &Cache<T>, object: &Object) -> Result<Arc<Item<T>>, Status> {
+    Ok(Arc::new(cache.item(&object.obj()?, object.revision)))
 }
 
 /// As [`item`], but takes what the cache has where that is the same revision.
 pub(super) fn known<T: Project>(cache: &Cache<T>, object: &Object) -> Result<Arc<Item<T>>, Status> {
     if cache.is_empty() {
-        return item(object);
+        return item(cache, object);
     }
     let head = object.head()?;
     let key = Key::new(head.namespace, head.name);
-    unchanged(cache, &key, &head.uid, object).map_or_else(|| item(object), Ok)
+    unchanged(cache, &key, &head.uid, object).map_or_else(|| item(cache, object), Ok)
 }
 
 /// The key of an object that is gone; its fields do not matter any more.

@@ -19,6 +19,7 @@ struct Shell {
     ran: Mutex<Vec<String>>,
 }
 
+#[async_trait::async_trait]
 impl Exec for Shell {
     async fn run_in(&self, id: &str, command: &[Str], _: Duration) -> cri::Result<ExecOutput> {
         self.ran.lock().push(format!("{id}: {}", command.join(" ")));

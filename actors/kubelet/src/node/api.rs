@@ -7,7 +7,7 @@ use oarlock_client::{Call, Client, GetOptions, Object, PatchType, Reply, WriteOp
 use oarlock_meta::{MicroTime, Revision, Status, Time};
 use oarlock_runtime::clock;
 use oarlock_schema::views::core_v1::Node;
-use oarlock_schema::{Resource, resource, type_of_kind};
+use oarlock_schema::{Resource, Str, resource, type_of_kind};
 use serde_json::{Value, json};
 
 use crate::affinity::Place;
@@ -29,8 +29,10 @@ pub(super) struct Known {
     pub(super) place: Place,
     pub(super) uid: String,
     pub(super) pod_cidr: Option<IpNet>,
-    /// Whether it says that the node is ready, and when this kubelet last said so (Unix seconds).
-    ready: (bool, i64),
+    /// `True`, `False` or `Unknown` as it says of the node's readiness, and when this kubelet last said so (Unix seconds).
+    ready: (Str, i64),
+    /// Why it says that it is not.
+    complaint: String,
     images: usize,
 }
 
@@ -39,6 +41,7 @@ pub(super) struct Known {
 pub(super) struct Resources {
     pub(super) nodes: &'static Resource,
     pub(super) pods: &'static Resource,
+    pub(super) services: &'static Resource,
     leases: &'static Resource,
 }
 
@@ -47,6 +50,7 @@ impl Resources {
         Some(Self {
             nodes: resource("", "v1", "nodes")?,
             pods: resource("", "v1", "pods")?,
+            services: resource("", "v1", "services")?,
             leases: resource("coordination.k8s.io", "v1", "leases")?,
         })
     }
@@ -61,7 +65,8 @@ fn read(object: &Object) -> Result<Known, Status> {
         place: Place::read(node),
         uid: node.metadata().uid().to_owned(),
         pod_cidr: node.spec().pod_cidr().parse().ok(),
-        ready: (ready.is_some_and(|ready| ready.status() == "True"), beat),
+        ready: (ready.map_or("", |ready| ready.status()).into(), beat),
+        complaint: ready.filter(|ready| ready.status() != "True").map_or("", |ready| ready.message()).to_owned(),
         images: node.status().images().len(),
     })
 }
@@ -87,8 +92,23 @@ fn arch() -> &'static str {
     }
 }
 
+/// Why the node cannot take pods, in upstream's words; empty when it can.
+async fn complaint(config: &NodeConfig) -> String {
+    match config.runtime.status().await {
+        Err(_) => "container runtime is down".to_owned(),
+        Ok(status) => {
+            let runtime = status.runtime.map(|why| format!("container runtime not ready: {why}"));
+            let network = status.network.map(|why| format!("container runtime network not ready: {why}"));
+            match (runtime, network) {
+                (Some(runtime), Some(network)) => format!("[{runtime}, {network}]"),
+                (runtime, network) => runtime.or(network).unwrap_or_default(),
+            }
+        }
+    }
+}
+
 /// Conditions with upstream's reasons; their transition times are kept where the status did not change.
-fn conditions(was_ready: Option<bool>) -> Value {
+fn conditions(was_ready: Option<&str>, complaint: &str) -> Value {
     let now = Time::from_unix(clock::wall().as_second()).to_string();
     let one = |kind: &str, status: &str, reason: &str, message: &str, flipped: bool| {
         let mut value =
@@ -98,19 +118,18 @@ fn conditions(was_ready: Option<bool>) -> Value {
         }
         value
     };
-    let first = was_ready.is_none();
-    let lost = was_ready != Some(true);
+    // The node lifecycle controller calls all of a lost node's conditions Unknown.
+    let lost = !matches!(was_ready, Some("True" | "False"));
+    let flipped = was_ready != Some(if complaint.is_empty() { "True" } else { "False" });
+    let ready = match complaint {
+        "" => one("Ready", "True", "KubeletReady", "kubelet is posting ready status", flipped),
+        why => one("Ready", "False", "KubeletNotReady", why, flipped),
+    };
     json!([
-        one(
-            "MemoryPressure",
-            "False",
-            "KubeletHasSufficientMemory",
-            "kubelet has sufficient memory available",
-            first || lost
-        ),
-        one("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", first || lost),
-        one("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", first || lost),
-        one("Ready", "True", "KubeletReady", "kubelet is posting ready status", lost),
+        one("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", lost),
+        one("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", lost),
+        one("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", lost),
+        ready,
     ])
 }
 
@@ -126,25 +145,28 @@ fn images(images: &[Image]) -> Value {
 }
 
 /// Everything the status says.
-fn full_status(config: &NodeConfig, was_ready: Option<bool>, present: &[Image]) -> Value {
+fn full_status(config: &NodeConfig, was_ready: Option<&str>, complaint: &str, present: &[Image]) -> Value {
     let version = config.runtime.version();
     let kubelet = format!("{}+oarlock.{}", oarlock_schema::resources::KUBERNETES, env!("CARGO_PKG_VERSION"));
-    let capacity: BTreeMap<&str, &str> = config.capacity.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let amounts = |all: &BTreeMap<Str, Str>| -> Value {
+        Value::Object(all.iter().map(|(name, amount)| (name.to_string(), amount.as_str().into())).collect())
+    };
+    let system = &config.system;
     json!({
-        "capacity": capacity,
-        "allocatable": capacity,
-        "conditions": conditions(was_ready),
+        "capacity": amounts(&config.capacity),
+        "allocatable": amounts(&config.allocatable),
+        "conditions": conditions(was_ready, complaint),
         "addresses": [
             {"type": "InternalIP", "address": config.internal_ip},
             {"type": "Hostname", "address": config.name.as_str()},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": config.port}},
         "nodeInfo": {
-            "machineID": config.name.as_str(),
-            "systemUUID": config.name.as_str(),
-            "bootID": config.name.as_str(),
-            "kernelVersion": config.kernel_version.as_str(),
-            "osImage": config.os_image.as_str(),
+            "machineID": system.machine_id.as_str(),
+            "systemUUID": system.system_uuid.as_str(),
+            "bootID": system.boot_id.as_str(),
+            "kernelVersion": system.kernel_version.as_str(),
+            "osImage": system.os_image.as_str(),
             "containerRuntimeVersion": format!("{}://{}", version.runtime_name, version.runtime_version),
             "kubeletVersion": kubelet,
             "kubeProxyVersion": "",
@@ -170,6 +192,7 @@ async fn patch(
 pub(super) async fn register(client: &Client, resources: Resources, config: &NodeConfig) -> Result<Known, Status> {
     let nodes = resources.nodes;
     let present = config.runtime.list_images().await.unwrap_or_default();
+    let complaint = complaint(config).await;
     let was = match client.find(nodes, "", &config.name).await? {
         Some(object) => {
             let ready = read(&object)?.ready.0;
@@ -186,7 +209,7 @@ pub(super) async fn register(client: &Client, resources: Resources, config: &Nod
                     "labels": labels(config),
                     "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
                 },
-                "status": full_status(config, None, &present),
+                "status": full_status(config, None, &complaint, &present),
             });
             match client.create(nodes, decode(ty, node.to_string().as_bytes())?).await {
                 Ok(_) => {}
@@ -196,7 +219,7 @@ pub(super) async fn register(client: &Client, resources: Resources, config: &Nod
             None
         }
     };
-    let status = json!({"status": full_status(config, was, &present)});
+    let status = json!({"status": full_status(config, was.as_deref(), &complaint, &present)});
     read(&patch(client, nodes, "status", &config.name, &status).await?)
 }
 
@@ -211,12 +234,16 @@ pub(super) async fn check(client: &Client, resources: Resources, config: &NodeCo
     };
     let known = read(&object)?;
     let present = config.runtime.list_images().await.unwrap_or_default();
-    let (ready, beat) = known.ready;
+    let complaint = complaint(config).await;
+    let (ready, beat) = &known.ready;
     let old = clock::wall().as_second() - beat >= REPORT;
-    if ready && !old && known.images == present.len().min(IMAGES) {
+    let wanted = if complaint.is_empty() { "True" } else { "False" };
+    let same = ready == wanted && known.complaint == complaint;
+    if same && !old && known.images == present.len().min(IMAGES) {
         return Ok(Some(known));
     }
-    let body = json!({"status": {"conditions": conditions(Some(ready)), "images": images(&present)}});
+    let body =
+        json!({"status": {"conditions": conditions(Some(ready.as_str()), &complaint), "images": images(&present)}});
     read(&patch(client, resources.nodes, "status", &config.name, &body).await?).map(Some)
 }
 

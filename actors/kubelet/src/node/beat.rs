@@ -6,12 +6,18 @@ use oarlock_meta::Status;
 use oarlock_runtime::clock;
 
 use super::api::{self, Known};
-use super::{Done, Node, Now, spread};
+use super::{Done, Node, Now, Uid, spread, uid_of};
+use crate::image_gc::ImageGc;
+use crate::pod::Stage;
 
 /// Upstream `nodeLeaseRenewIntervalFraction` of 40 s.
 const RENEW: Duration = Duration::from_secs(10);
 /// Upstream `nodeStatusUpdateFrequency`.
 const CHECK: Duration = Duration::from_secs(10);
+/// Volumes that project API objects are brought up to date after this, or somewhat sooner (upstream: 60 to 90 s).
+const REFRESH: Duration = Duration::from_secs(90);
+/// Between two looks at the disk (upstream `ImageGCPeriod`).
+const COLLECT: Duration = Duration::from_secs(300);
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -72,6 +78,14 @@ impl Node {
                 Done::Renewed(api::renew(&parts.client, resources, &parts.config.name, &uid).await)
             }));
         }
+        if self.refresh_at.is_some_and(|at| at <= now.at) {
+            self.refresh_at = None;
+            self.refresh();
+        }
+        if self.collect_at.is_some_and(|at| at <= now.at) {
+            self.collect_at = None;
+            self.collect();
+        }
         if self.check_at.is_some_and(|at| at <= now.at) {
             self.check_at = None;
             let (parts, resources) = (self.parts.clone(), self.resources);
@@ -79,6 +93,52 @@ impl Node {
                 Done::Checked(api::check(&parts.client, resources, &parts.config).await)
             }));
         }
+    }
+
+    /// Brings the volumes of all pods that run up to date, one pod after another.
+    fn refresh(&mut self) {
+        let Some(ground) = self.tools.ground.clone() else { return };
+        let running =
+            self.pods.values().filter(|entry| entry.pod.stage == Stage::Active && entry.pod.sandbox.is_some());
+        let pods: Vec<_> = running.map(|entry| (entry.pod.item.clone(), entry.pod.ips())).collect();
+        self.work.push(Box::pin(async move {
+            let mut evicted = Vec::new();
+            for (item, ips) in pods {
+                if let Some(whole) = &item.value.whole
+                    && let Some(why) = ground.keep_up(whole, &ips).await
+                {
+                    evicted.push((uid_of(&item), why));
+                }
+            }
+            Done::Refreshed(evicted)
+        }));
+    }
+
+    pub(super) fn refreshed(&mut self, evicted: Vec<(Uid, String)>, now: Now) {
+        self.refresh_at = Some(now.at + spread(REFRESH));
+        for (uid, why) in evicted {
+            let Some(entry) = self.pods.get_mut(&uid) else { continue };
+            let tell = entry.pod.evict(why);
+            self.parts.teller.tell(&entry.pod.item, tell);
+            self.touch(uid, now);
+        }
+    }
+
+    /// Removes unused images if the disk is full.
+    fn collect(&mut self) {
+        let (runtime, mut gc) = (self.tools.runtime.clone(), std::mem::take(&mut self.image_gc));
+        let node = self.parts.config.name.clone();
+        self.work.push(Box::pin(async move {
+            if let Err(why) = gc.run(&*runtime).await {
+                tracing::warn!(%node, why, "images not collected");
+            }
+            Done::Collected(gc)
+        }));
+    }
+
+    pub(super) fn collected(&mut self, gc: ImageGc, now: Now) {
+        self.image_gc = gc;
+        self.collect_at = Some(now.at + COLLECT);
     }
 
     /// Looks at the Node soon.

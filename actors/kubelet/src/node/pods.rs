@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use futures::future::abortable;
 use oarlock_informer::Item;
-use oarlock_schema::Str;
 
 use super::steps::{self, Outcome};
 use super::{Done, Entry, Node, Now, Uid, uid_of};
 use crate::admit::admit;
-use crate::cri::ContainerEvent;
+use crate::cri::RuntimeEvent;
 use crate::pod::{Pod, Stage, Tell};
 use crate::template::PodView;
 
@@ -33,23 +32,6 @@ impl Node {
         }
     }
 
-    /// Removes what earlier incarnations left in the runtime for pods that are no more.
-    fn sweep(&mut self) {
-        let parts = self.parts.clone();
-        let known: Vec<Str> = self.pods.values().map(|entry| entry.pod.item.meta.uid.0.clone()).collect();
-        self.work.push(Box::pin(async move {
-            let runtime = &parts.config.runtime;
-            for sandbox in runtime.list_pod_sandbox(None).await.unwrap_or_default() {
-                if !known.contains(&sandbox.uid)
-                    && let Err(error) = runtime.remove_pod_sandbox(&sandbox.id).await
-                {
-                    tracing::warn!(node = %parts.config.name, %error, "orphaned sandbox not removed");
-                }
-            }
-            Done::Swept
-        }));
-    }
-
     /// A state of a pod from the API.
     pub(super) fn seen(&mut self, item: Arc<Item<PodView>>, now: Now) {
         let uid = uid_of(&item);
@@ -66,7 +48,11 @@ impl Node {
                 entry.written = 0;
             }
         } else {
-            let mut pod = Pod::new(item, state.as_deref(), now);
+            let outlives = self.tools.runtime.outlives_kubelet();
+            if let (Some(ground), Some(whole)) = (&self.tools.ground, &item.value.whole) {
+                ground.registered(whole);
+            }
+            let mut pod = Pod::new(item, state.as_deref(), outlives, now);
             // What is over was written by whoever ended it; what runs was admitted before.
             let written = if pod.stage == Stage::Stopped { pod.status(self.host(), now).1 } else { 0 };
             let entry = Entry {
@@ -115,8 +101,7 @@ impl Node {
         if let Some(step) = &next.step {
             entry.seq = entry.seq.wrapping_add(1);
             let seq = entry.seq;
-            let config = &self.parts.config;
-            let (future, abort) = abortable(steps::perform(&entry.pod, step, &config.runtime, &self.parts.teller));
+            let (future, abort) = abortable(steps::perform(&entry.pod, step, &self.tools));
             entry.abort = Some(abort);
             self.work.push(Box::pin(async move {
                 match future.await {
@@ -135,6 +120,7 @@ impl Node {
         entry.dirty.get_or_insert(now.at);
         self.dirty.insert(uid);
         self.count(uid);
+        self.probe(uid);
     }
 
     /// Keeps the node's sums.
@@ -185,22 +171,18 @@ impl Node {
         let pod = &mut entry.pod;
         let mut told: Vec<Tell> = Vec::new();
         match outcome {
-            Outcome::Recalled(Ok(Some((sandbox, containers)))) => {
-                pod.recalled(Some(sandbox), now);
-                for status in containers {
-                    if let Some(index) = pod.by_id(&status.id) {
-                        told.extend(pod.observe(index, &status, now));
-                    }
-                }
-            }
-            Outcome::Recalled(Ok(None) | Err(_)) => pod.recalled(None, now),
+            Outcome::Recalled(result) => told.extend(pod.recalled(result, &self.host_ip, now)),
             Outcome::Sandbox(result) => told.extend(pod.sandboxed(result, &self.host_ip, now)),
             Outcome::Started(report) => told.extend(pod.began(report, now)),
+            Outcome::Killed(index, result) => told.extend(pod.killed(index, result, now)),
             Outcome::Stopped(result) => pod.stopped(result, now),
             Outcome::Cleaned(result) => {
-                if pod.cleaned(&result) {
+                if pod.cleaned(&result, now) {
                     self.forget(uid);
                     return;
+                }
+                if let Err(error) = result {
+                    tracing::warn!(node = %self.parts.config.name, pod = %pod.item.key(), %error, "pod not cleaned up");
                 }
             }
         }
@@ -211,13 +193,22 @@ impl Node {
     }
 
     /// The runtime tells of a container.
-    pub(super) fn event(&mut self, event: &ContainerEvent) {
+    pub(super) fn event(&mut self, event: &RuntimeEvent) {
         let now = Self::now();
-        let entry = self.pods.iter_mut().find(|(_, entry)| entry.pod.item.meta.uid.0 == event.pod_uid);
-        let Some((uid, entry)) = entry else { return };
+        let concerns = |pod: &Pod| match event {
+            RuntimeEvent::Container { pod_uid, .. } => pod.item.meta.uid.0 == *pod_uid,
+            RuntimeEvent::Sandbox { id } => pod.sandbox.as_ref() == Some(id),
+        };
+        let Some((uid, entry)) = self.pods.iter_mut().find(|(_, entry)| concerns(&entry.pod)) else { return };
         let uid = *uid;
-        let Some(index) = entry.pod.by_id(&event.status.id) else { return };
-        for tell in entry.pod.observe(index, &event.status, now) {
+        let told = match event {
+            RuntimeEvent::Container { status, .. } => {
+                let Some(index) = entry.pod.by_id(&status.id) else { return };
+                entry.pod.observe(index, status, now)
+            }
+            RuntimeEvent::Sandbox { .. } => entry.pod.sandbox_lost(now).into_iter().collect(),
+        };
+        for tell in told {
             self.parts.teller.tell(&entry.pod.item, tell);
         }
         self.touch(uid, now);
@@ -232,5 +223,6 @@ impl Node {
             self.timers.remove(&(at, uid));
         }
         self.dirty.remove(&uid);
+        self.probing.forget(uid);
     }
 }

@@ -2,56 +2,75 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use oarlock_informer::Item;
-use oarlock_meta::GoDuration;
-use oarlock_runtime::clock;
 use oarlock_schema::Str;
 
+use super::ground::Ground;
 use crate::cri::{self, ContainerConfig, ContainerStatus, PodSandboxConfig, Recall, Runtime, SandboxState};
-use crate::pod::{Pod, StartError, StartReport, State, Step, Tell, specs};
-use crate::tell::Teller;
-use crate::template::{ContainerSpec, PodView, PullPolicy};
+use crate::pod::{Pod, Recalled, StartReport, State, Step, Tell, specs};
+use crate::tell::{Teller, Trouble};
+use crate::template::PodView;
+
+mod image;
+mod start;
+mod stop;
+
+use start::Start;
+use stop::Stop;
 
 /// What became of a step.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Recalled(Result<Option<(Str, Vec<ContainerStatus>)>, cri::Error>),
-    Sandbox(Result<(Str, Option<IpAddr>), cri::Error>),
+    Recalled(Result<Recalled, cri::Error>),
+    Sandbox(Result<(Str, Vec<IpAddr>), Vec<Trouble>>),
     Started(StartReport),
+    Killed(usize, Result<ContainerStatus, cri::Error>),
     Stopped(Result<Vec<ContainerStatus>, cri::Error>),
     Cleaned(Result<(), cri::Error>),
 }
 
-/// Containers are asked to end for at least so long (upstream `minimumGracePeriodInSeconds`).
-const LEAST_GRACE: i64 = 2;
+/// What steps are performed with.
+#[derive(Clone, Debug)]
+pub(super) struct Tools {
+    pub(super) runtime: Arc<dyn Runtime>,
+    pub(super) teller: Teller,
+    /// `None` on simulated nodes.
+    pub(super) ground: Option<Arc<Ground>>,
+}
+
+/// A pod as its steps see it.
+#[derive(Clone, Debug)]
+struct Subject {
+    tools: Tools,
+    item: Arc<Item<PodView>>,
+    config: PodSandboxConfig,
+}
 
 /// Performs a step of `pod`. What it needs is taken now; the future borrows nothing.
-pub(super) fn perform(
-    pod: &Pod,
-    step: &Step,
-    runtime: &Arc<dyn Runtime>,
-    teller: &Teller,
-) -> BoxFuture<'static, Outcome> {
-    let runtime = runtime.clone();
-    let config = sandbox_config(pod);
+pub(super) fn perform(pod: &Pod, step: &Step, tools: &Tools) -> BoxFuture<'static, Outcome> {
+    let subject = Subject { tools: tools.clone(), item: pod.item.clone(), config: sandbox_config(pod) };
     match step {
         Step::Recall => {
             let known = remembered(pod);
-            Box::pin(async move { Outcome::Recalled(recall(&*runtime, config, known).await) })
+            Box::pin(async move { Outcome::Recalled(subject.recall(known).await) })
         }
-        Step::Sandbox => Box::pin(async move { Outcome::Sandbox(sandbox(&*runtime, &config).await) }),
+        Step::Sandbox => Box::pin(async move { Outcome::Sandbox(subject.sandbox().await) }),
         Step::Start(index) => {
-            let start = Start::of(pod, *index, config, runtime, teller.clone());
+            let start = Start::of(pod, *index, subject);
             Box::pin(async move { Outcome::Started(start.run().await) })
         }
+        Step::Kill(index) => {
+            let (index, stop) = (*index, Stop::of(pod, pod.template().grace, subject));
+            let doomed = pod.doomed(index);
+            Box::pin(async move { Outcome::Killed(index, stop.kill(index, doomed).await) })
+        }
         Step::Stop(grace) => {
-            let stop = Stop::of(pod, *grace, config, runtime, teller.clone());
+            let stop = Stop::of(pod, *grace, subject);
             Box::pin(async move { Outcome::Stopped(stop.run().await) })
         }
-        Step::Clean => Box::pin(async move { Outcome::Cleaned(clean(&*runtime, &config.uid).await) }),
+        Step::Clean => Box::pin(async move { Outcome::Cleaned(subject.clean().await) }),
     }
 }
 
@@ -62,9 +81,10 @@ fn sandbox_config(pod: &Pod) -> PodSandboxConfig {
         name: meta.key.name.clone(),
         namespace: meta.key.namespace.clone(),
         uid: meta.uid.0.clone(),
-        attempt: 0,
+        attempt: pod.sandbox_attempt(),
         annotations: template.annotations.clone(),
         host_network: template.host_network,
+        full: None,
     }
 }
 
@@ -72,20 +92,19 @@ fn sandbox_config(pod: &Pod) -> PodSandboxConfig {
 fn remembered(pod: &Pod) -> (Option<IpAddr>, Vec<(ContainerConfig, ContainerStatus)>) {
     let running = specs(pod.template()).zip(&pod.containers).filter_map(|(spec, container)| {
         let State::Running(started_at) = container.state else { return None };
-        let config = ContainerConfig {
-            spec: spec.clone(),
-            attempt: container.restarts,
-            image_ref: container.image_id.clone().unwrap_or_default(),
-        };
+        let image_ref = container.image_id.clone().unwrap_or_default();
+        let config = ContainerConfig { spec: spec.clone(), attempt: container.restarts, image_ref, full: None };
         let status = ContainerStatus {
             id: container.id.clone(),
             name: spec.name.clone(),
+            attempt: container.restarts,
             state: cri::ContainerState::Running,
             started_at,
             finished_at: 0,
             exit_code: 0,
             reason: Str::default(),
             message: Str::default(),
+            image_ref: Str::default(),
             ready: Some(container.ready),
         };
         Some((config, status))
@@ -93,196 +112,81 @@ fn remembered(pod: &Pod) -> (Option<IpAddr>, Vec<(ContainerConfig, ContainerStat
     (pod.ip.parse().ok(), running.collect())
 }
 
-async fn recall(
-    runtime: &dyn Runtime,
-    sandbox: PodSandboxConfig,
-    (ip, running): (Option<IpAddr>, Vec<(ContainerConfig, ContainerStatus)>),
-) -> cri::Result<Option<(Str, Vec<ContainerStatus>)>> {
-    let known = runtime.list_pod_sandbox(Some(&sandbox.uid)).await?;
-    let id = match known.into_iter().find(|sandbox| sandbox.state == SandboxState::Ready) {
-        Some(sandbox) => Some(sandbox.id),
-        None => runtime.recall(Recall { sandbox, ip, running }).await?,
-    };
-    let Some(id) = id else { return Ok(None) };
-    let containers = runtime.list_containers(&id).await?;
-    Ok(Some((id, containers)))
-}
-
-async fn sandbox(runtime: &dyn Runtime, config: &PodSandboxConfig) -> cri::Result<(Str, Option<IpAddr>)> {
-    // One that was begun and not heard of again would be left behind.
-    clean(runtime, &config.uid).await?;
-    let id = runtime.run_pod_sandbox(config).await?;
-    let status = runtime.pod_sandbox_status(&id).await?;
-    Ok((id, status.ips.first().copied()))
-}
-
-async fn clean(runtime: &dyn Runtime, uid: &str) -> cri::Result<()> {
-    for sandbox in runtime.list_pod_sandbox(Some(uid)).await? {
-        runtime.remove_pod_sandbox(&sandbox.id).await?;
-    }
-    Ok(())
-}
-
-struct Start {
-    index: usize,
-    item: Arc<Item<PodView>>,
-    spec: Option<Arc<ContainerSpec>>,
-    sandbox: Str,
-    attempt: u32,
-    /// The container before this one, whose log is kept.
-    before: Str,
-    config: PodSandboxConfig,
-    runtime: Arc<dyn Runtime>,
-    teller: Teller,
-}
-
-impl Start {
-    fn of(pod: &Pod, index: usize, config: PodSandboxConfig, runtime: Arc<dyn Runtime>, teller: Teller) -> Self {
-        let container = pod.containers.get(index);
-        let ended = container.is_some_and(|c| matches!(c.state, State::Ended(_)) || c.last.is_some());
-        Self {
-            index,
-            item: pod.item.clone(),
-            spec: pod.spec(index).cloned(),
-            sandbox: pod.sandbox.clone().unwrap_or_default(),
-            attempt: container.map_or(0, |container| container.restarts) + u32::from(ended),
-            before: container.map_or_else(Str::default, |container| container.id.clone()),
-            config,
-            runtime,
-            teller,
-        }
+impl Subject {
+    fn runtime(&self) -> &dyn Runtime {
+        &*self.tools.runtime
     }
 
-    fn tell(&self, warning: bool, reason: &str, message: String) {
-        self.teller.tell(&self.item, Tell { container: Some(self.index), warning, reason: reason.into(), message });
+    fn tell(&self, container: Option<usize>, warning: bool, reason: &str, message: String) {
+        self.tools.teller.tell(&self.item, Tell { container, warning, reason: reason.into(), message });
     }
 
-    async fn run(self) -> StartReport {
-        let mut report = StartReport {
-            index: self.index,
-            image_id: None,
-            end: Err(StartError::Create("no such container".to_owned())),
+    /// Adds to the configuration what only runtimes of machines are told; what is to be told about it.
+    async fn complete(&mut self) -> Result<Vec<Trouble>, String> {
+        let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) else { return Ok(Vec::new()) };
+        let (full, told) = ground.sandbox(whole, self.config.attempt).await?;
+        self.config.full = Some(Arc::new(full));
+        Ok(told)
+    }
+
+    async fn recall(
+        self,
+        (ip, running): (Option<IpAddr>, Vec<(ContainerConfig, ContainerStatus)>),
+    ) -> cri::Result<Recalled> {
+        let runtime = self.tools.runtime;
+        let known = runtime.list_pod_sandbox(Some(&self.config.uid)).await?;
+        let found = known.iter().find(|sandbox| sandbox.state == SandboxState::Ready).map(|found| found.id.clone());
+        let found = match found {
+            Some(id) => Some(id),
+            None => runtime.recall(Recall { sandbox: self.config, ip, running }).await?,
         };
-        let Some(spec) = self.spec.clone() else { return report };
-        report.end = match self.image(&spec).await {
-            Ok(image) => {
-                report.image_id = Some(image.clone());
-                self.start(spec, image).await
-            }
-            Err(error) => Err(error),
+        let Some(id) = found else {
+            // One that does not run has containers that ended.
+            let containers = match known.first() {
+                Some(last) => runtime.list_containers(&last.id).await?,
+                None => Vec::new(),
+            };
+            return Ok(Recalled {
+                sandbox: None,
+                attempts: known.first().map_or(0, |last| last.attempt + 1),
+                containers,
+            });
         };
-        report
+        let status = runtime.pod_sandbox_status(&id).await?;
+        let containers = runtime.list_containers(&id).await?;
+        Ok(Recalled { sandbox: Some((id, status.ips)), attempts: status.attempt + 1, containers })
     }
 
-    /// Upstream's image manager and its texts.
-    async fn image(&self, spec: &ContainerSpec) -> Result<Arc<str>, StartError> {
-        let pull_error = |error: cri::Error| StartError::Image("ErrImagePull", error.to_string());
-        let image = &spec.image;
-        let present = self.runtime.image_status(image, &spec.name, &self.config).await.map_err(pull_error)?;
-        match (present, spec.pull) {
-            (Some(present), PullPolicy::IfNotPresent | PullPolicy::Never) => {
-                let text =
-                    format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
-                self.tell(false, "Pulled", text);
-                return Ok(present.id);
-            }
-            (None, PullPolicy::Never) => {
-                let text = format!("Container image \"{image}\" is not present with pull policy of Never");
-                self.tell(true, "ErrImageNeverPull", text.clone());
-                self.tell(true, "Failed", "Error: ErrImageNeverPull".to_owned());
-                return Err(StartError::Image("ErrImageNeverPull", text));
-            }
-            _ => {}
-        }
-        self.tell(false, "Pulling", format!("Pulling image \"{image}\""));
-        let began = clock::now();
-        match self.runtime.pull_image(image, &spec.name, &self.config).await {
-            Ok(pulled) => {
-                let took = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
-                let took = GoDuration::from_nanos(took.saturating_mul(1_000_000));
-                let text = format!(
-                    "Successfully pulled image \"{image}\" in {took} ({took} including waiting). Image size: {} bytes.",
-                    pulled.size
-                );
-                self.tell(false, "Pulled", text);
-                Ok(pulled.id)
-            }
-            Err(error) => {
-                self.tell(true, "Failed", format!("Failed to pull image \"{image}\": {error}"));
-                self.tell(true, "Failed", "Error: ErrImagePull".to_owned());
-                Err(pull_error(error))
-            }
-        }
-    }
-
-    async fn start(&self, spec: Arc<ContainerSpec>, image_ref: Arc<str>) -> Result<ContainerStatus, StartError> {
-        let failed = |error: &cri::Error| self.tell(true, "Failed", format!("Error: {error}"));
-        let create_error = |error: cri::Error| {
-            failed(&error);
-            StartError::Create(error.to_string())
+    async fn sandbox(mut self) -> Result<(Str, Vec<IpAddr>), Vec<Trouble>> {
+        let failed = |why: &dyn std::fmt::Display| {
+            vec![("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))]
         };
-        // The log of the container before is kept, older ones go.
-        for old in self.runtime.list_containers(&self.sandbox).await.map_err(create_error)? {
-            if old.name == spec.name && old.id != self.before {
-                self.runtime.remove_container(&old.id).await.map_err(create_error)?;
-            }
+        // One that was begun and not heard of again would be left behind.
+        self.remove_sandboxes().await.map_err(|error| failed(&error))?;
+        if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
+            ground.prepare(whole).await?;
         }
-        let config = ContainerConfig { spec, attempt: self.attempt, image_ref };
-        let id = self.runtime.create_container(&self.sandbox, &config, &self.config).await.map_err(create_error)?;
-        self.tell(false, "Created", "Container created".to_owned());
-        let start_error = |error: cri::Error| {
-            failed(&error);
-            StartError::Start(id.clone(), error.to_string())
-        };
-        self.runtime.start_container(&id).await.map_err(start_error)?;
-        self.tell(false, "Started", "Container started".to_owned());
-        self.runtime.container_status(&id).await.map_err(start_error)
-    }
-}
-
-struct Stop {
-    item: Arc<Item<PodView>>,
-    /// Index and id of what runs, sidecars apart.
-    main: Vec<(usize, Str)>,
-    sidecars: Vec<(usize, Str)>,
-    grace: Duration,
-    config: PodSandboxConfig,
-    runtime: Arc<dyn Runtime>,
-    teller: Teller,
-}
-
-impl Stop {
-    fn of(pod: &Pod, grace: i64, config: PodSandboxConfig, runtime: Arc<dyn Runtime>, teller: Teller) -> Self {
-        let sidecar = |index: &usize| pod.template().init.get(*index).is_some_and(|spec| spec.sidecar);
-        let running = pod.containers.iter().enumerate().filter(|(_, container)| container.running());
-        let (sidecars, main) =
-            running.map(|(index, container)| (index, container.id.clone())).partition(|(index, _)| sidecar(index));
-        let grace = Duration::from_secs(u64::try_from(grace.max(LEAST_GRACE)).unwrap_or(0));
-        Self { item: pod.item.clone(), main, sidecars, grace, config, runtime, teller }
+        for (reason, message) in self.complete().await.map_err(|why| failed(&why))? {
+            self.tell(None, true, reason, message);
+        }
+        let id = self.runtime().run_pod_sandbox(&self.config).await.map_err(|error| failed(&error))?;
+        let status = self.runtime().pod_sandbox_status(&id).await.map_err(|error| failed(&error))?;
+        Ok((id, status.ips))
     }
 
-    /// Main containers together, then sidecars in reverse, then the sandbox with whatever is left (KEP-753).
-    async fn run(self) -> cri::Result<Vec<ContainerStatus>> {
-        join_all(self.main.iter().map(|(index, id)| self.end(*index, id)))
-            .await
-            .into_iter()
-            .collect::<cri::Result<()>>()?;
-        for (index, id) in self.sidecars.iter().rev() {
-            self.end(*index, id).await?;
+    async fn remove_sandboxes(&self) -> cri::Result<()> {
+        for sandbox in self.runtime().list_pod_sandbox(Some(&self.config.uid)).await? {
+            self.runtime().remove_pod_sandbox(&sandbox.id).await?;
         }
-        let mut statuses = Vec::new();
-        for sandbox in self.runtime.list_pod_sandbox(Some(&self.config.uid)).await? {
-            self.runtime.stop_pod_sandbox(&sandbox.id).await?;
-            statuses.extend(self.runtime.list_containers(&sandbox.id).await?);
-        }
-        Ok(statuses)
+        Ok(())
     }
 
-    async fn end(&self, index: usize, id: &str) -> cri::Result<()> {
-        let name = specs(&self.item.value.template).nth(index).map_or("", |spec| spec.name.as_str());
-        let message = format!("Stopping container {name}");
-        self.teller
-            .tell(&self.item, Tell { container: Some(index), warning: false, reason: "Killing".into(), message });
-        self.runtime.stop_container(id, self.grace).await
+    async fn clean(self) -> cri::Result<()> {
+        self.remove_sandboxes().await?;
+        if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
+            let cleared = ground.clear(&self.config.uid, Some(&Ground::log_directory(whole))).await;
+            cleared.map_err(cri::Error::Failed)?;
+        }
+        Ok(())
     }
 }

@@ -8,8 +8,10 @@ use oarlock_informer::Item;
 use oarlock_meta::GoDuration;
 use oarlock_schema::Str;
 
-use super::{Ended, Now, Pod, Stage, State, Tell, specs};
+use super::{Doomed, Ended, Now, Pod, Stage, State, Tell, specs};
 use crate::cri::{self, ContainerStatus};
+use crate::probes::{Kind, Report, Verdict};
+use crate::tell::Trouble;
 use crate::template::PodView;
 
 /// The first crash or pull back-off.
@@ -28,10 +30,22 @@ const FLIP: Duration = Duration::from_secs(2);
 pub(crate) enum StartError {
     /// The image: reason (ErrImagePull, ErrImageNeverPull) and message.
     Image(&'static str, String),
+    /// What the container needs is not there, or it must not run.
+    Config(String),
     /// CreateContainer.
     Create(String),
     /// StartContainer of this id.
     Start(Str, String),
+}
+
+/// What the runtime knows of a pod from before the kubelet started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Recalled {
+    /// The sandbox that runs, with its addresses.
+    pub(crate) sandbox: Option<(Str, Vec<IpAddr>)>,
+    /// How many sandboxes there were.
+    pub(crate) attempts: u32,
+    pub(crate) containers: Vec<ContainerStatus>,
 }
 
 /// What became of a start.
@@ -49,42 +63,118 @@ impl Pod {
     }
 
     /// What the runtime knows of a pod from before the restart.
-    pub(crate) fn recalled(&mut self, sandbox: Option<Str>, now: Now) {
+    pub(crate) fn recalled(&mut self, outcome: Result<Recalled, cri::Error>, host: &str, now: Now) -> Vec<Tell> {
         self.busy = None;
-        self.stage = Stage::Active;
-        if sandbox.is_none() {
-            for container in &mut self.containers {
+        let Ok(known) = outcome else {
+            self.hold = Some(now.at + AGAIN);
+            return Vec::new();
+        };
+        (self.stage, self.hold) = (Stage::Active, None);
+        self.sandboxes = known.attempts;
+        let mut told = Vec::new();
+        let template = self.template().clone();
+        for (index, spec) in specs(&template).enumerate() {
+            let own = known.containers.iter().filter(|status| status.name == spec.name);
+            // One that was made and never started was being started when the kubelet ended: it is made again.
+            let mut own: Vec<_> = own.filter(|status| status.state != cri::ContainerState::Created).collect();
+            own.sort_by_key(|status| status.attempt);
+            if let Some(latest) = own.pop() {
+                told.extend(self.adopt(index, latest, own.pop(), now));
+            } else if let Some(container) = self.containers.get_mut(index) {
                 lose(container, now);
             }
         }
-        self.sandboxes = u32::from(sandbox.is_some());
-        self.sandbox = sandbox;
+        match known.sandbox {
+            Some((id, ips)) => {
+                // A runtime without addresses leaves the one that the API remembers.
+                if !ips.is_empty() || self.ip.is_empty() {
+                    self.addressed(&ips, host);
+                }
+                self.sandbox = Some(id);
+            }
+            None => self.containers.iter_mut().for_each(|container| lose(container, now)),
+        }
+        told
     }
 
-    /// The sandbox runs, or not.
+    /// A container from before the restart, and the one before it.
+    fn adopt(
+        &mut self,
+        index: usize,
+        latest: &ContainerStatus,
+        before: Option<&ContainerStatus>,
+        now: Now,
+    ) -> Vec<Tell> {
+        let Some(container) = self.containers.get_mut(index) else { return Vec::new() };
+        let told_of = container.id == latest.id;
+        container.restarts = container.restarts.max(latest.attempt);
+        if !latest.image_ref.is_empty() {
+            container.image_id = Some(latest.image_ref.as_str().into());
+        }
+        if let Some(before) = before.filter(|before| before.state == cri::ContainerState::Exited) {
+            container.last = Some(Box::new(ended(before)));
+        }
+        let waits = matches!(container.state, State::Waiting { .. });
+        if told_of && waits && container.last.as_ref().is_some_and(|last| last.id == latest.id) {
+            // Its end is known: it waits for its next start.
+            return Vec::new();
+        }
+        if !told_of {
+            // The API has not heard of it.
+            (container.ready, container.started) = (false, false);
+            container.state = (State::FRESH)();
+            container.id = latest.id.clone();
+        }
+        self.observe(index, latest, now)
+    }
+
+    /// The sandbox runs, or not: reasons and messages.
     pub(crate) fn sandboxed(
         &mut self,
-        outcome: Result<(Str, Option<IpAddr>), cri::Error>,
+        outcome: Result<(Str, Vec<IpAddr>), Vec<Trouble>>,
         host: &str,
         now: Now,
-    ) -> Option<Tell> {
+    ) -> Vec<Tell> {
         self.busy = None;
         match outcome {
-            Ok((id, ip)) => {
-                self.ip = ip.map_or_else(|| host.into(), |ip| oarlock_schema::Str::from(ip.to_string()));
+            Ok((id, ips)) => {
+                self.addressed(&ips, host);
                 (self.sandbox, self.hold) = (Some(id), None);
-                None
+                Vec::new()
             }
-            Err(error) => {
+            Err(troubles) => {
                 self.hold = Some(now.at + AGAIN);
-                Some(Tell {
+                let tell = |(reason, message): Trouble| Tell {
                     container: None,
                     warning: true,
-                    reason: "FailedCreatePodSandBox".into(),
-                    message: format!("Failed to create pod sandbox: {error}"),
-                })
+                    reason: reason.into(),
+                    message,
+                };
+                troubles.into_iter().map(tell).collect()
             }
         }
+    }
+
+    fn addressed(&mut self, ips: &[IpAddr], host: &str) {
+        let text = |ip: &IpAddr| Str::from(ip.to_string());
+        self.ip = ips.first().map_or_else(|| host.into(), text);
+        self.second_ip = ips.get(1).map(|ip| Box::new(text(ip)));
+    }
+
+    /// The sandbox ended by itself: everything in it is lost, and the pod gets another.
+    pub(crate) fn sandbox_lost(&mut self, now: Now) -> Option<Tell> {
+        if self.stage != Stage::Active || self.sandbox.take().is_none() {
+            return None;
+        }
+        for container in &mut self.containers {
+            lose(container, now);
+        }
+        Some(Tell {
+            container: None,
+            warning: false,
+            reason: "SandboxChanged".into(),
+            message: "Pod sandbox changed, it will be killed and re-created.".to_owned(),
+        })
     }
 
     /// A container was started, or not.
@@ -120,6 +210,10 @@ impl Pod {
                 container.flip = (reason == "ErrImagePull").then(|| now.at + FLIP);
                 Vec::new()
             }
+            Err(StartError::Config(message)) => {
+                again(container, "CreateContainerConfigError", message);
+                Vec::new()
+            }
             Err(StartError::Create(message)) => {
                 again(container, "CreateContainerError", message);
                 Vec::new()
@@ -149,13 +243,55 @@ impl Pod {
         match status.state {
             cri::ContainerState::Created => Vec::new(),
             cri::ContainerState::Running => {
+                let known = container.running();
                 container.state = State::Running(status.started_at);
-                container.ready = status.ready.unwrap_or(probe.is_none());
+                // Where probes tell, the last of them holds.
+                container.ready = status.ready.unwrap_or(probe.is_none() || (known && container.ready));
                 container.started = container.started || container.ready || !startup;
                 Vec::new()
             }
             cri::ContainerState::Exited if container.ended().is_some() => Vec::new(),
             cri::ContainerState::Exited => self.over(index, ended(status), now),
+        }
+    }
+
+    /// What a prober says of a container; false when that changes nothing.
+    pub(crate) fn probed(&mut self, report: &Report) -> bool {
+        let startup = self.spec(report.index).is_some_and(|spec| spec.startup_probe);
+        let readiness = self.spec(report.index).is_some_and(|spec| spec.readiness_probe);
+        let name = self.spec(report.index).map(|spec| spec.name.clone()).unwrap_or_default();
+        let known = self.containers.get_mut(report.index);
+        let Some(container) = known.filter(|known| known.id == report.id && known.running()) else { return false };
+        let before = (container.ready, container.started);
+        match (report.kind, report.verdict) {
+            (Kind::Startup, Verdict::Success) => {
+                (container.started, container.ready) = (true, container.ready || !readiness);
+            }
+            (Kind::Readiness, verdict) => {
+                container.ready = verdict == Verdict::Success && (container.started || !startup);
+            }
+            (Kind::Startup | Kind::Liveness, Verdict::Failure) if container.doomed.is_none() => {
+                let message = report.kind.killing(&name);
+                container.doomed = Some(Box::new(Doomed { message, grace: report.grace }));
+                return true;
+            }
+            _ => {}
+        }
+        before != (container.ready, container.started)
+    }
+
+    /// A container that a probe condemned was stopped.
+    pub(crate) fn killed(&mut self, index: usize, outcome: Result<ContainerStatus, cri::Error>, now: Now) -> Vec<Tell> {
+        self.busy = None;
+        match outcome {
+            Ok(status) => self.observe(index, &status, now),
+            // Its probe goes on, and asks for it again.
+            Err(_) => {
+                if let Some(container) = self.containers.get_mut(index) {
+                    container.doomed = None;
+                }
+                Vec::new()
+            }
         }
     }
 
@@ -167,6 +303,7 @@ impl Pod {
         let Some(spec) = self.spec(index).cloned() else { return Vec::new() };
         let Some(container) = self.containers.get_mut(index) else { return Vec::new() };
         (container.ready, container.started, container.hold) = (false, false, None);
+        container.doomed = None;
         if !again {
             container.state = State::Ended(Box::new(end));
             return Vec::new();
@@ -221,9 +358,10 @@ impl Pod {
         }
     }
 
-    /// Its traces were removed from the runtime; false when that has to be tried again.
-    pub(crate) fn cleaned(&mut self, outcome: &Result<(), cri::Error>) -> bool {
+    /// Its traces were removed from the node; false when that has to be tried again.
+    pub(crate) fn cleaned(&mut self, outcome: &Result<(), cri::Error>, now: Now) -> bool {
         self.busy = None;
+        self.hold = Some(now.at + AGAIN);
         outcome.is_ok()
     }
 }

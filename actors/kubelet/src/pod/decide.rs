@@ -12,7 +12,7 @@ impl Pod {
             (Some(Step::Stop(under_way)), Some(grace)) if grace < *under_way => {
                 Next { interrupt: true, ..Next::step(Step::Stop(grace)) }
             }
-            (Some(Step::Sandbox | Step::Start(_)), Some(grace)) => {
+            (Some(Step::Sandbox | Step::Start(_) | Step::Kill(_)), Some(grace)) => {
                 Next { interrupt: true, ..Next::step(Step::Stop(grace)) }
             }
             (Some(_), _) => Next::default(),
@@ -37,24 +37,30 @@ impl Pod {
 
     fn idle(&mut self, grace: Option<i64>, now: Now) -> Next {
         match (self.stage, grace) {
-            (Stage::Recalling, None) => Next::step(Step::Recall),
-            // A recalled pod is asked for before it is stopped, so that the runtime ends what it knows.
-            (Stage::Recalling, Some(_)) => Next::step(Step::Recall),
+            // Also when it is to be stopped, so that the runtime ends what it knows.
+            (Stage::Recalling, _) => self.once_due(Step::Recall, now),
             (Stage::Active | Stage::Stopping, Some(grace)) => {
                 if self.sandbox.is_none() && self.sandboxes == 0 {
                     self.stage = Stage::Stopped;
                     return self.idle(None, now);
                 }
-                match self.hold {
-                    Some(until) if self.stage == Stage::Stopping && now.at < until => {
-                        Next { wake: Some(until), ..Next::default() }
-                    }
-                    _ => Next::step(Step::Stop(grace)),
+                if self.stage == Stage::Stopping {
+                    self.once_due(Step::Stop(grace), now)
+                } else {
+                    Next::step(Step::Stop(grace))
                 }
             }
             (Stage::Active, None) => self.active(now),
-            (Stage::Stopped, _) if self.gone => Next::step(Step::Clean),
+            (Stage::Stopped, _) if self.gone => self.once_due(Step::Clean, now),
             (Stage::Stopped | Stage::Stopping, _) => Next::default(),
+        }
+    }
+
+    /// The step, unless it failed a moment ago.
+    fn once_due(&self, step: Step, now: Now) -> Next {
+        match self.hold {
+            Some(until) if now.at < until => Next { wake: Some(until), ..Next::default() },
+            _ => Next::step(step),
         }
     }
 
@@ -65,6 +71,12 @@ impl Pod {
                 Some(until) if now.at < until => next.at(until),
                 _ => next.step = Some(Step::Sandbox),
             }
+            return next;
+        }
+        if let Some(index) =
+            self.containers.iter().position(|container| container.running() && container.doomed.is_some())
+        {
+            next.step = Some(Step::Kill(index));
             return next;
         }
         let inits = self.template().init.len();

@@ -86,7 +86,9 @@ impl Pod {
             set("hostIPs", json!([{"ip": host.ip}]));
             if !self.ip.is_empty() {
                 set("podIP", self.ip.as_str().into());
-                set("podIPs", json!([{"ip": self.ip.as_str()}]));
+                let second = self.second_ip.as_deref().map(oarlock_schema::Str::as_str);
+                let all = [Some(self.ip.as_str()), second].into_iter().flatten();
+                set("podIPs", all.map(|ip| json!({"ip": ip})).collect());
             }
             let all = self.container_statuses(host);
             let inits = self.template().init.len();

@@ -29,7 +29,7 @@ impl Bench {
         let now = Now { at: clock::now(), wall: 1_800_000_000 };
         let item = item(change);
         let seen = item.value.seen.lock().take();
-        Self { pod: Pod::new(item, seen.as_deref(), now), now, told: Vec::new() }
+        Self { pod: Pod::new(item, seen.as_deref(), false, now), now, told: Vec::new() }
     }
 
     fn next(&mut self) -> Next {
@@ -44,19 +44,21 @@ impl Bench {
     fn sandbox(&mut self) {
         assert_eq!(self.next().step, Some(Step::Sandbox));
         let ip = "10.0.0.7".parse().unwrap();
-        self.pod.sandboxed(Ok(("s".into(), Some(ip))), "192.0.2.1", self.now);
+        self.pod.sandboxed(Ok(("s".into(), vec![ip])), "192.0.2.1", self.now);
     }
 
     fn container(&self, index: usize, state: ContainerState, code: i32) -> ContainerStatus {
         ContainerStatus {
             id: format!("c{index}-{}", self.pod.containers[index].restarts).into(),
             name: "main".into(),
+            attempt: self.pod.containers[index].restarts,
             state,
             started_at: self.now.wall,
             finished_at: self.now.wall,
             exit_code: code,
             reason: Str::default(),
             message: Str::default(),
+            image_ref: Str::default(),
             ready: None,
         }
     }
@@ -123,8 +125,8 @@ fn one_step_at_a_time() {
     let mut bench = Bench::new(&two("Always"));
     assert_eq!(bench.next().step, Some(Step::Sandbox));
     assert_eq!(bench.next(), Next::default(), "the sandbox is under way");
-    let tell = bench.pod.sandboxed(Err(Error::Failed("no".into())), "", bench.now).unwrap();
-    assert_eq!(tell.message, "Failed to create pod sandbox: no");
+    let told = bench.pod.sandboxed(Err(vec![("FailedCreatePodSandBox", "no".into())]), "", bench.now);
+    assert_eq!((told[0].reason.as_str(), told[0].message.as_str()), ("FailedCreatePodSandBox", "no"));
     let again = bench.now.at + Duration::from_secs(10);
     assert_eq!(bench.next(), Next { wake: Some(again), ..Next::default() });
     bench.pass(10);
@@ -231,7 +233,10 @@ fn the_state_in_the_api_is_taken_over() {
         "lastState": {"terminated": {"exitCode": 9, "containerID": "sim://old", "reason": "Error"}}}]}});
     let mut bench = Bench::new(&status);
     assert_eq!(bench.next().step, Some(Step::Recall));
-    bench.pod.recalled(Some("s".into()), bench.now);
+    let running = ContainerStatus { id: "abc".into(), attempt: 4, ..bench.container(0, ContainerState::Running, 0) };
+    let sandbox = Some(("s".into(), Vec::new()));
+    let known = Recalled { sandbox: sandbox.clone(), attempts: 1, containers: vec![running] };
+    bench.pod.recalled(Ok(known), "192.0.2.1", bench.now);
     assert_eq!(bench.next(), Next::default());
     let now = bench.status();
     assert_eq!(now["containerStatuses"][0]["restartCount"], 4);
@@ -240,12 +245,45 @@ fn the_state_in_the_api_is_taken_over() {
     // A runtime that knows nothing of it: the container is lost and starts again.
     let mut lost = Bench::new(&status);
     assert_eq!(lost.next().step, Some(Step::Recall));
-    lost.pod.recalled(None, lost.now);
+    lost.pod.recalled(Ok(Recalled::default()), "192.0.2.1", lost.now);
     let state = lost.status()["containerStatuses"][0]["state"]["terminated"].clone();
     assert_eq!((&state["exitCode"], &state["reason"]), (&json!(137), &json!("ContainerStatusUnknown")));
     lost.sandbox();
     lost.start(0);
     assert_eq!(lost.pod.containers[0].restarts, 5);
+}
+
+#[test]
+fn what_outlives_the_kubelet_is_asked_before_the_api_is_believed() {
+    // The kubelet was killed before the API heard of anything.
+    let item = item(&json!({}));
+    let mut bench = Bench::new(&json!({}));
+    bench.pod = Pod::new(item, None, true, bench.now);
+    assert_eq!(bench.next().step, Some(Step::Recall));
+    bench.pod.recalled(Err(Error::Failed("runtime is down".into())), "", bench.now);
+    assert!(bench.next().wake.is_some(), "asked again, and nothing is begun meanwhile");
+    bench.pass(10);
+    assert_eq!(bench.next().step, Some(Step::Recall));
+    let at = |attempt: u32, state, code| ContainerStatus {
+        id: format!("r{attempt}").into(),
+        attempt,
+        image_ref: "docker.io/x@sha256:1".into(),
+        ..bench.container(0, state, code)
+    };
+    let containers =
+        vec![at(3, ContainerState::Created, 0), at(1, ContainerState::Exited, 9), at(2, ContainerState::Running, 0)];
+    let sandbox = Some(("s".into(), vec!["10.0.0.8".parse().unwrap()]));
+    bench.pod.recalled(Ok(Recalled { sandbox, attempts: 2, containers }), "192.0.2.1", bench.now);
+    assert_eq!(bench.next(), Next::default(), "it runs");
+    let status = bench.status();
+    let main = &status["containerStatuses"][0];
+    assert_eq!((&status["podIP"], &main["containerID"]), (&json!("10.0.0.8"), &json!("sim://r2")));
+    assert_eq!((&main["restartCount"], &main["imageID"]), (&json!(2), &json!("docker.io/x@sha256:1")));
+    assert_eq!(main["lastState"]["terminated"]["exitCode"], 9);
+    // The sandbox dies: everything goes with it, and comes again in another.
+    assert_eq!(bench.pod.sandbox_lost(bench.now).unwrap().reason, "SandboxChanged");
+    assert_eq!(bench.next().step, Some(Step::Sandbox));
+    assert_eq!(bench.pod.sandbox_attempt(), 2);
 }
 
 #[test]

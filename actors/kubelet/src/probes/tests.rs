@@ -44,6 +44,7 @@ impl Scripted {
     }
 }
 
+#[async_trait::async_trait]
 impl Exec for Scripted {
     async fn run_in(&self, _: &str, _: &[Str], _: Duration) -> cri::Result<ExecOutput> {
         let (exit_code, text) = self.0.lock().pop_front().unwrap_or(Ok((0, "")))?;

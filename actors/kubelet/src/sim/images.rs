@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use foldhash::quality::FixedState;
+use oarlock_schema::Str;
 use parking_lot::Mutex;
 
 use crate::cri::{Error, Image, Result};
@@ -28,7 +29,15 @@ pub(super) fn invent(name: &str) -> Result<Image> {
     );
     let id = shared(&format!("{}@{digest}", full(repository)));
     let size = 1_000_000 + word(5) % 199_000_000;
-    Ok(Image { id, names: vec![name.into()], size })
+    Ok(Image {
+        own: id.clone(),
+        id,
+        names: vec![name.into()],
+        size,
+        user: None,
+        username: Str::default(),
+        pinned: false,
+    })
 }
 
 /// With the registry that a short name leaves out.

@@ -1,0 +1,27 @@
+//! What a runtime is told of a pod and its containers: CRI's configurations from the pod's object. Pure; the rules are those of
+//! `pkg/kubelet/kuberuntime`.
+
+mod container;
+pub(crate) mod image_name;
+mod limits;
+mod sandbox;
+#[cfg(test)]
+mod tests;
+
+use oarlock_schema::views::core_v1::Pod;
+
+pub(crate) use container::{Made, container};
+pub(crate) use limits::{PodLimits, pod_limits};
+pub(crate) use sandbox::sandbox;
+
+/// Labels that a runtime keeps for the kubelet.
+const POD_NAME: &str = "io.kubernetes.pod.name";
+const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+const POD_UID: &str = "io.kubernetes.pod.uid";
+const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+
+/// The directory of a pod's logs below the one of all pods.
+pub(crate) fn log_directory(pod: Pod<'_>) -> String {
+    let meta = pod.metadata();
+    format!("{}_{}_{}", meta.namespace(), meta.name(), meta.uid())
+}

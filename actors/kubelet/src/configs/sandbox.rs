@@ -1,0 +1,135 @@
+//! `PodSandboxConfig` of a pod (upstream `generatePodSandboxConfig`).
+
+use std::path::Path;
+
+use oarlock_schema::views::core_v1::{ContainerPort, Pod};
+
+use super::{POD_NAME, POD_NAMESPACE, POD_UID, log_directory};
+use crate::cri::v1::{self, Labels, NamespaceMode, ProfileType};
+use crate::dns::{self, Dns};
+use crate::hosts;
+use crate::tell::Trouble;
+
+/// The configuration of a pod's sandbox, and what is to be told about it: reasons and messages of Warnings. `logs` is the directory of
+/// all pods' logs.
+///
+/// # Errors
+/// Upstream's text: why the pod cannot have one.
+pub(crate) fn sandbox(
+    pod: Pod<'_>,
+    attempt: u32,
+    dns: &Dns,
+    logs: &Path,
+    cgroup_parent: String,
+) -> Result<(v1::PodSandboxConfig, Vec<Trouble>), String> {
+    let (meta, spec) = (pod.metadata(), pod.spec());
+    let (resolver, told) = dns::of_pod(pod, dns)?;
+    let mut labels = pairs(meta.labels());
+    labels.extend(pod_labels(pod));
+    let sysctls = spec.security_context().map(|context| context.sysctls());
+    let sysctls = sysctls.iter().flat_map(|all| all.iter()).map(|one| (one.name().to_owned(), one.value().to_owned()));
+    let config = v1::PodSandboxConfig {
+        metadata: Some(v1::PodSandboxMetadata {
+            name: meta.name().to_owned(),
+            uid: meta.uid().to_owned(),
+            namespace: meta.namespace().to_owned(),
+            attempt,
+        }),
+        hostname: hostname(pod, &dns.domain)?,
+        log_directory: logs.join(log_directory(pod)).display().to_string(),
+        dns_config: Some(v1::DnsConfig {
+            servers: resolver.servers,
+            searches: resolver.searches,
+            options: resolver.options,
+        }),
+        port_mappings: spec.containers().iter().flat_map(|one| one.ports().iter().map(port)).collect(),
+        labels,
+        annotations: pairs(meta.annotations()),
+        linux: Some(v1::LinuxPodSandboxConfig {
+            cgroup_parent,
+            security_context: Some(security(pod)),
+            sysctls: sysctls.collect(),
+        }),
+    };
+    Ok((config, told))
+}
+
+/// None in the node's network: the name of the node stays.
+fn hostname(pod: Pod<'_>, cluster_domain: &str) -> Result<String, String> {
+    let spec = pod.spec();
+    if spec.host_network() {
+        return Ok(String::new());
+    }
+    let (host, domain) = hosts::host_name(pod, cluster_domain)?;
+    if spec.set_hostname_as_fqdn() != Some(true) || domain.is_empty() {
+        return Ok(host);
+    }
+    let whole = format!("{host}.{domain}");
+    // The kernel takes no more.
+    if whole.len() > 64 {
+        return Err(format!(
+            "failed to construct FQDN from pod hostname and cluster domain, FQDN {whole} is too long \
+             (64 characters is the max, {} characters requested)",
+            whole.len()
+        ));
+    }
+    Ok(whole)
+}
+
+fn security(pod: Pod<'_>) -> v1::LinuxSandboxSecurityContext {
+    let spec = pod.spec();
+    let own = spec.security_context();
+    let number = |value: Option<i64>| value.map(|value| v1::Int64Value { value });
+    let mut containers = spec.init_containers().iter().chain(spec.containers().iter());
+    let groups = own.iter().flat_map(|own| own.fs_group().into_iter().chain(own.supplemental_groups().iter()));
+    v1::LinuxSandboxSecurityContext {
+        namespace_options: Some(namespaces(pod)),
+        run_as_user: number(own.and_then(|own| own.run_as_user())),
+        run_as_group: number(own.and_then(|own| own.run_as_group())),
+        readonly_rootfs: false,
+        supplemental_groups: groups.collect(),
+        privileged: containers.any(|one| one.security_context().and_then(|own| own.privileged()) == Some(true)),
+        // The sandbox itself needs no more, whatever its containers may do.
+        seccomp: Some(v1::SecurityProfile {
+            profile_type: ProfileType::RuntimeDefault as i32,
+            localhost_ref: String::new(),
+        }),
+    }
+}
+
+/// Which namespaces the pod has for itself.
+pub(super) fn namespaces(pod: Pod<'_>) -> v1::NamespaceOption {
+    let spec = pod.spec();
+    let node = |on: bool, own: NamespaceMode| if on { NamespaceMode::Node } else { own } as i32;
+    let shared = spec.share_process_namespace() == Some(true);
+    v1::NamespaceOption {
+        network: node(spec.host_network(), NamespaceMode::Pod),
+        pid: node(spec.host_pid(), if shared { NamespaceMode::Pod } else { NamespaceMode::Container }),
+        ipc: node(spec.host_ipc(), NamespaceMode::Pod),
+    }
+}
+
+/// The labels by which a kubelet knows a pod again.
+pub(super) fn pod_labels(pod: Pod<'_>) -> Labels {
+    let meta = pod.metadata();
+    let own = [(POD_NAME, meta.name()), (POD_NAMESPACE, meta.namespace()), (POD_UID, meta.uid())];
+    own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn pairs(map: oarlock_schema::views::Map<'_, &str>) -> Labels {
+    map.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn port(port: ContainerPort<'_>) -> v1::PortMapping {
+    let protocol = match port.protocol() {
+        "UDP" => v1::Protocol::Udp,
+        "SCTP" => v1::Protocol::Sctp,
+        _ => v1::Protocol::Tcp,
+    };
+    v1::PortMapping {
+        protocol: protocol as i32,
+        container_port: i32::try_from(port.container_port()).unwrap_or(0),
+        host_port: i32::try_from(port.host_port()).unwrap_or(0),
+        host_ip: port.host_ip().to_owned(),
+    }
+}

@@ -1,0 +1,338 @@
+//! A real runtime behind CRI v1: containerd (1.6 or later) over its unix socket.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ipnet::IpNet;
+use oarlock_schema::Str;
+
+use crate::cri::{
+    ContainerConfig, ContainerState, ContainerStatus, Error, ExecOutput, Image, LogOptions, LogStream,
+    PodSandboxConfig, Pull, Result, Runtime, RuntimeEvent, RuntimeStatus, SandboxState, SandboxStatus, Version, v1,
+};
+
+mod events;
+mod logs;
+mod message;
+mod socket;
+mod wire;
+
+pub(crate) use message::{PATH as MESSAGE_PATH, POLICY as MESSAGE_POLICY};
+pub(crate) use socket::Socket;
+
+/// Upstream's `--runtime-request-timeout`.
+const REQUEST: Duration = Duration::from_secs(120);
+/// Upstream gives up a pull that makes no progress, which CRI does not tell; so one without an end is given up late.
+const PULL: Duration = Duration::from_secs(3600);
+/// What a stop may take beyond its grace.
+const STOP: Duration = Duration::from_secs(120);
+/// The label that names a pod.
+const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// A method of the runtime service or, for what is about images, of the image service.
+macro_rules! method {
+    ($name:literal) => {
+        concat!("/runtime.v1.RuntimeService/", $name)
+    };
+    (image $name:literal) => {
+        concat!("/runtime.v1.ImageService/", $name)
+    };
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub struct Containerd {
+    socket: Socket,
+    version: Version,
+    follower: tokio::sync::Mutex<events::Follower>,
+}
+
+impl Containerd {
+    /// Speaks to the runtime behind `endpoint` (`unix:///run/containerd/containerd.sock`). Must be called inside tokio.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn connect(endpoint: &str) -> Result<Self> {
+        let socket = Socket::new(endpoint)?;
+        let ask = v1::VersionRequest { version: "v1".to_owned() };
+        let answer: v1::VersionResponse = socket.call(method!("Version"), ask, REQUEST).await?;
+        let version =
+            Version { runtime_name: answer.runtime_name.into(), runtime_version: answer.runtime_version.into() };
+        Ok(Self { socket, version, follower: tokio::sync::Mutex::new(events::Follower::new()) })
+    }
+
+    /// The runtime's status of a container, and the uid of its pod.
+    async fn status_of(&self, id: &str) -> Result<(Str, ContainerStatus)> {
+        let status = self.raw_status(id).await?;
+        let uid = status.labels.get(POD_UID).map_or("", String::as_str).into();
+        Ok((uid, container(status).await))
+    }
+
+    async fn raw_status(&self, id: &str) -> Result<v1::ContainerStatus> {
+        let answer: v1::ContainerStatusResponse =
+            self.socket.call(method!("ContainerStatus"), v1::Id { id: id.to_owned() }, REQUEST).await?;
+        answer.status.ok_or_else(|| Error::Failed(format!("the runtime says nothing about container {id}")))
+    }
+
+    async fn sandboxes(&self, pod_uid: Option<&str>) -> Result<Vec<v1::PodSandbox>> {
+        let label_selector = pod_uid.map(|uid| (POD_UID.to_owned(), uid.to_owned())).into_iter().collect();
+        let ask = v1::ListPodSandboxRequest { filter: Some(v1::PodSandboxFilter { label_selector }) };
+        let answer: v1::ListPodSandboxResponse = self.socket.call(method!("ListPodSandbox"), ask, REQUEST).await?;
+        Ok(answer.items)
+    }
+
+    async fn containers(&self, sandbox: Option<&str>) -> Result<Vec<v1::Container>> {
+        let filter = sandbox.map(|id| v1::ContainerFilter { pod_sandbox_id: id.to_owned() });
+        let ask = v1::ListContainersRequest { filter };
+        let answer: v1::ListContainersResponse = self.socket.call(method!("ListContainers"), ask, REQUEST).await?;
+        Ok(answer.containers)
+    }
+
+    /// A call that answers nothing.
+    async fn order<Q: prost::Message + 'static>(&self, method: &'static str, ask: Q, limit: Duration) -> Result<()> {
+        self.socket.call::<_, v1::Empty>(method, ask, limit).await.map(|_| ())
+    }
+}
+
+#[async_trait]
+impl Runtime for Containerd {
+    fn version(&self) -> Version {
+        self.version.clone()
+    }
+
+    fn outlives_kubelet(&self) -> bool {
+        true
+    }
+
+    async fn status(&self) -> Result<RuntimeStatus> {
+        let answer: v1::StatusResponse = self.socket.call(method!("Status"), v1::Empty {}, REQUEST).await?;
+        let conditions = answer.status.unwrap_or_default().conditions;
+        let unmet = |kind: &str| match conditions.iter().find(|condition| condition.r#type == kind) {
+            Some(met) if met.status => None,
+            Some(unmet) => Some(format!("{kind}=false reason:{} message:{}", unmet.reason, unmet.message)),
+            None => Some(format!("{kind}=false")),
+        };
+        Ok(RuntimeStatus { runtime: unmet("RuntimeReady"), network: unmet("NetworkReady") })
+    }
+
+    async fn update_runtime_config(&self, pod_cidr: IpNet) -> Result<()> {
+        let network_config = Some(v1::NetworkConfig { pod_cidr: pod_cidr.to_string() });
+        let ask = v1::UpdateRuntimeConfigRequest { runtime_config: Some(v1::RuntimeConfig { network_config }) };
+        self.order(method!("UpdateRuntimeConfig"), ask, REQUEST).await
+    }
+
+    async fn run_pod_sandbox(&self, config: &PodSandboxConfig) -> Result<Str> {
+        let ask = v1::RunPodSandboxRequest { config: Some(full(config)?), runtime_handler: String::new() };
+        let answer: v1::Id = self.socket.call(method!("RunPodSandbox"), ask, REQUEST * 2).await?;
+        Ok(answer.id.into())
+    }
+
+    async fn stop_pod_sandbox(&self, id: &str) -> Result<()> {
+        gone_is_fine(self.order(method!("StopPodSandbox"), v1::Id { id: id.to_owned() }, REQUEST).await)
+    }
+
+    async fn remove_pod_sandbox(&self, id: &str) -> Result<()> {
+        // Removal alone would leave the network of one that still runs to chance.
+        self.stop_pod_sandbox(id).await?;
+        gone_is_fine(self.order(method!("RemovePodSandbox"), v1::Id { id: id.to_owned() }, REQUEST).await)
+    }
+
+    async fn pod_sandbox_status(&self, id: &str) -> Result<SandboxStatus> {
+        let ask = v1::Id { id: id.to_owned() };
+        let answer: v1::PodSandboxStatusResponse = self.socket.call(method!("PodSandboxStatus"), ask, REQUEST).await?;
+        let status = answer.status.unwrap_or_default();
+        let network = status.network.unwrap_or_default();
+        let more = network.additional_ips.iter().map(|more| more.ip.as_str());
+        let meta = status.metadata.unwrap_or_default();
+        Ok(SandboxStatus {
+            id: status.id.into(),
+            uid: meta.uid.into(),
+            attempt: meta.attempt,
+            state: sandbox_state(status.state),
+            ips: [network.ip.as_str()].into_iter().chain(more).filter_map(|ip| ip.parse().ok()).collect(),
+        })
+    }
+
+    async fn list_pod_sandbox(&self, pod_uid: Option<&str>) -> Result<Vec<SandboxStatus>> {
+        let one = |sandbox: v1::PodSandbox| {
+            let meta = sandbox.metadata.unwrap_or_default();
+            SandboxStatus {
+                id: sandbox.id.into(),
+                uid: meta.uid.into(),
+                attempt: meta.attempt,
+                state: sandbox_state(sandbox.state),
+                ips: Vec::new(),
+            }
+        };
+        let mut all = self.sandboxes(pod_uid).await?;
+        all.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at));
+        Ok(all.into_iter().map(one).collect())
+    }
+
+    async fn create_container(&self, sandbox: &str, config: &ContainerConfig, pod: &PodSandboxConfig) -> Result<Str> {
+        let Some(own) = &config.full else { return Err(Error::Failed("no container configuration".to_owned())) };
+        let ask = v1::CreateContainerRequest {
+            pod_sandbox_id: sandbox.to_owned(),
+            config: Some((**own).clone()),
+            sandbox_config: Some(full(pod)?),
+        };
+        let answer: v1::Id = self.socket.call(method!("CreateContainer"), ask, REQUEST).await?;
+        Ok(answer.id.into())
+    }
+
+    async fn start_container(&self, id: &str) -> Result<()> {
+        self.order(method!("StartContainer"), v1::Id { id: id.to_owned() }, REQUEST).await
+    }
+
+    async fn stop_container(&self, id: &str, timeout: Duration) -> Result<()> {
+        let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+        let ask = v1::StopContainerRequest { container_id: id.to_owned(), timeout: seconds };
+        gone_is_fine(self.order(method!("StopContainer"), ask, timeout + STOP).await)
+    }
+
+    async fn remove_container(&self, id: &str) -> Result<()> {
+        gone_is_fine(self.order(method!("RemoveContainer"), v1::Id { id: id.to_owned() }, REQUEST).await)
+    }
+
+    async fn list_containers(&self, sandbox: &str) -> Result<Vec<ContainerStatus>> {
+        let mut all = Vec::new();
+        for listed in self.containers(Some(sandbox)).await? {
+            match self.status_of(&listed.id).await {
+                Ok((_, status)) => all.push(status),
+                Err(Error::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
+    async fn container_status(&self, id: &str) -> Result<ContainerStatus> {
+        self.status_of(id).await.map(|(_, status)| status)
+    }
+
+    async fn pull_image(&self, pull: Pull<'_>) -> Result<Image> {
+        let ask = v1::PullImageRequest {
+            image: Some(spec(pull.image)),
+            auth: pull.auth.cloned(),
+            sandbox_config: pull.pod.full.as_deref().cloned(),
+        };
+        let answer: v1::PullImageResponse = self.socket.call(method!(image "PullImage"), ask, PULL).await?;
+        let known = self.image(&answer.image_ref).await?;
+        known.ok_or_else(|| Error::NotFound(format!("image {} is not there after it was pulled", pull.image)))
+    }
+
+    async fn image_status(&self, image: &str, _: &str, _: &PodSandboxConfig) -> Result<Option<Image>> {
+        self.image(image).await
+    }
+
+    async fn list_images(&self) -> Result<Vec<Image>> {
+        let ask = v1::ImageRequest { image: None };
+        let answer: v1::ListImagesResponse = self.socket.call(method!(image "ListImages"), ask, REQUEST).await?;
+        Ok(answer.images.into_iter().map(image).collect())
+    }
+
+    async fn images_in_use(&self) -> Result<BTreeSet<String>> {
+        Ok(self.containers(None).await?.into_iter().map(|container| container.image_ref).collect())
+    }
+
+    async fn image_fs(&self) -> Result<PathBuf> {
+        let answer: v1::ImageFsInfoResponse =
+            self.socket.call(method!(image "ImageFsInfo"), v1::Empty {}, REQUEST).await?;
+        let first = answer.image_filesystems.into_iter().find_map(|usage| usage.fs_id);
+        first.map(|id| id.mountpoint.into()).ok_or_else(|| Error::Failed("the runtime keeps images nowhere".to_owned()))
+    }
+
+    async fn remove_image(&self, image: &str) -> Result<()> {
+        let ask = v1::ImageRequest { image: Some(spec(image)) };
+        gone_is_fine(self.order(method!(image "RemoveImage"), ask, REQUEST).await)
+    }
+
+    async fn container_event(&self) -> RuntimeEvent {
+        self.follower.lock().await.next(self).await
+    }
+
+    async fn container_log(&self, id: &str, options: LogOptions) -> Result<Box<dyn LogStream>> {
+        let path = self.raw_status(id).await?.log_path;
+        if path.is_empty() {
+            return Err(Error::NotFound(format!("container {id} writes no log")));
+        }
+        let follow = options.follow.then(|| (self.socket.clone(), id.to_owned()));
+        Ok(Box::new(logs::Log::open(path.into(), options, follow).await?))
+    }
+
+    async fn exec_sync(&self, id: &str, command: &[Str], timeout: Duration) -> Result<ExecOutput> {
+        let cmd = command.iter().map(ToString::to_string).collect();
+        // Whole seconds, and 0 would be no limit.
+        let seconds = i64::try_from(timeout.as_secs().max(1)).unwrap_or(i64::MAX);
+        let ask = v1::ExecSyncRequest { container_id: id.to_owned(), cmd, timeout: seconds };
+        let answer: v1::ExecSyncResponse = self.socket.call(method!("ExecSync"), ask, timeout + REQUEST).await?;
+        Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
+    }
+}
+
+impl Containerd {
+    async fn image(&self, name: &str) -> Result<Option<Image>> {
+        let ask = v1::ImageRequest { image: Some(spec(name)) };
+        let answer: v1::ImageStatusResponse = self.socket.call(method!(image "ImageStatus"), ask, REQUEST).await?;
+        Ok(answer.image.map(image))
+    }
+}
+
+fn spec(image: &str) -> v1::ImageSpec {
+    v1::ImageSpec { image: image.to_owned(), user_specified_image: image.to_owned() }
+}
+
+fn full(config: &PodSandboxConfig) -> Result<v1::PodSandboxConfig> {
+    config.full.as_deref().cloned().ok_or_else(|| Error::Failed("no sandbox configuration".to_owned()))
+}
+
+fn gone_is_fine(answer: Result<()>) -> Result<()> {
+    match answer {
+        Err(Error::NotFound(_)) => Ok(()),
+        other => other,
+    }
+}
+
+fn sandbox_state(state: i32) -> SandboxState {
+    if state == v1::SANDBOX_READY { SandboxState::Ready } else { SandboxState::NotReady }
+}
+
+fn image(image: v1::Image) -> Image {
+    // What `imageID` shows is the digest of the registry, and the runtime's own where there was none.
+    let id = image.repo_digests.first().unwrap_or(&image.id).as_str().into();
+    let names = image.repo_tags.iter().chain(&image.repo_digests).map(|name| Str::from(name.as_str())).collect();
+    let user = image.uid.map(|uid| uid.value);
+    let pinned = image.pinned;
+    Image { id, own: image.id.as_str().into(), names, size: image.size, user, username: image.username.into(), pinned }
+}
+
+fn state(state: i32) -> ContainerState {
+    match v1::ContainerState::try_from(state) {
+        Ok(v1::ContainerState::Created) => ContainerState::Created,
+        Ok(v1::ContainerState::Running) => ContainerState::Running,
+        // What the runtime itself does not know has to be started again, as upstream does with it.
+        Ok(v1::ContainerState::Exited | v1::ContainerState::Unknown) | Err(_) => ContainerState::Exited,
+    }
+}
+
+async fn container(status: v1::ContainerStatus) -> ContainerStatus {
+    let state = state(status.state);
+    let message = if state == ContainerState::Exited { message::read(&status).await } else { String::new() };
+    let seconds = |nanos: i64| nanos.max(0) / 1_000_000_000;
+    let meta = status.metadata.unwrap_or_default();
+    ContainerStatus {
+        id: status.id.into(),
+        name: meta.name.into(),
+        attempt: meta.attempt,
+        state,
+        started_at: seconds(status.started_at),
+        finished_at: seconds(status.finished_at),
+        exit_code: status.exit_code,
+        reason: status.reason.into(),
+        message: message.into(),
+        image_ref: status.image_ref.into(),
+        ready: None,
+    }
+}

@@ -1,0 +1,180 @@
+//! What containers do of their own accord: containerd's event service (CRI's GetContainerEvents is missing in 1.6), and a look at all
+//! containers whenever events may have been missed: after each connection, and rarely besides.
+//!
+//! No task of its own: whoever awaits [`Follower::next`] drives it, and may drop the future at any point.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use oarlock_runtime::{Instant, clock};
+use oarlock_schema::Str;
+use prost::Message;
+use tonic::Streaming;
+
+use super::wire::{Envelope, SubscribeRequest, TaskExit};
+use super::{Containerd, Socket};
+use crate::cri::{self, ContainerState, RuntimeEvent};
+
+const SUBSCRIBE: &str = "/containerd.services.events.v1.Events/Subscribe";
+/// Before the next attempt after the runtime went away.
+const AGAIN: Duration = Duration::from_millis(250);
+/// The server says nothing when a subscription begins, so the look that closes the gap comes a moment after the request.
+const SETTLED: Duration = Duration::from_secs(1);
+/// As upstream's evented PLEG, in case something was missed after all.
+const RARELY: Duration = Duration::from_secs(300);
+/// CRI learns of an exit after the event has been sent: looks again, with doubled pauses, until it has.
+const LOOK: Duration = Duration::from_millis(10);
+const LOOKS: u32 = 10;
+
+enum Link {
+    Down,
+    Opening(BoxFuture<'static, cri::Result<Streaming<Envelope>>>),
+    Open(Box<Streaming<Envelope>>),
+}
+
+/// A container to look at.
+#[derive(Clone, Copy)]
+struct Look {
+    at: Instant,
+    /// It has ended, whatever the first answer says.
+    ended: bool,
+    tries: u32,
+}
+
+/// Follows one runtime.
+pub(super) struct Follower {
+    link: Link,
+    retry: Instant,
+    relist: Instant,
+    looks: BTreeMap<Str, Look>,
+    /// What was told last: state and attempt tell changes apart.
+    told: BTreeMap<Str, ContainerState>,
+}
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follower").field("looks", &self.looks.len()).finish_non_exhaustive()
+    }
+}
+
+impl Follower {
+    pub(super) fn new() -> Self {
+        let now = clock::now();
+        Self { link: Link::Down, retry: now, relist: now, looks: BTreeMap::new(), told: BTreeMap::new() }
+    }
+
+    /// The next event. Cancel safe: nothing is forgotten before it is returned.
+    pub(super) async fn next(&mut self, runtime: &Containerd) -> RuntimeEvent {
+        loop {
+            let now = clock::now();
+            if let Some((id, look)) = self.due(now)
+                && let Some(event) = self.look(runtime, id, look).await
+            {
+                return event;
+            }
+            if self.relist <= now {
+                self.list(runtime).await;
+                continue;
+            }
+            if matches!(self.link, Link::Down) && self.retry <= now {
+                self.link = open(&runtime.socket);
+                self.relist = now + SETTLED;
+            }
+            let wake = self.looks.values().map(|look| look.at).chain([self.relist]).min().unwrap_or(self.relist);
+            let wake = if matches!(self.link, Link::Down) { wake.min(self.retry) } else { wake };
+            let envelope = tokio::select! {
+                biased;
+                envelope = listen(&mut self.link) => envelope,
+                () = clock::sleep_until(wake) => continue,
+            };
+            match envelope {
+                Ok(envelope) => self.heard(&envelope),
+                Err(why) => {
+                    tracing::debug!(why, "no more events of the container runtime; connecting again");
+                    self.link = Link::Down;
+                    self.retry = clock::after(AGAIN);
+                }
+            }
+        }
+    }
+
+    fn due(&self, now: Instant) -> Option<(Str, Look)> {
+        self.looks.iter().find(|(_, look)| look.at <= now).map(|(id, look)| (id.clone(), *look))
+    }
+
+    fn heard(&mut self, envelope: &Envelope) {
+        let Some(event) = &envelope.event else { return };
+        let Ok(exit) = TaskExit::decode(event.value.clone()) else { return };
+        if exit.id == exit.container_id {
+            self.looks.insert(exit.container_id.into(), Look { at: clock::now(), ended: true, tries: 0 });
+        }
+    }
+
+    /// Asks for one container and says what is new.
+    async fn look(&mut self, runtime: &Containerd, id: Str, look: Look) -> Option<RuntimeEvent> {
+        let answer = runtime.status_of(&id).await;
+        let again = match &answer {
+            Ok((_, status)) => look.ended && status.state != ContainerState::Exited,
+            Err(cri::Error::NotFound(_)) => false,
+            Err(_) => true,
+        };
+        if again && look.tries < LOOKS {
+            let at = clock::after(LOOK * 2_u32.saturating_pow(look.tries));
+            self.looks.insert(id, Look { at, tries: look.tries + 1, ..look });
+            return None;
+        }
+        self.looks.remove(&id);
+        let Ok((pod_uid, status)) = answer else {
+            // A sandbox, or a container that was removed meanwhile; the pod that has the sandbox knows.
+            let listed = self.told.remove(&id).is_some();
+            return (look.ended && !listed).then_some(RuntimeEvent::Sandbox { id });
+        };
+        if self.told.insert(id, status.state) == Some(status.state) {
+            return None;
+        }
+        Some(RuntimeEvent::Container { pod_uid, status })
+    }
+
+    /// Looks at every container whose state is not what was told.
+    async fn list(&mut self, runtime: &Containerd) {
+        let Ok(containers) = runtime.containers(None).await else {
+            self.relist = clock::after(AGAIN);
+            return;
+        };
+        self.relist = clock::after(RARELY);
+        let now = clock::now();
+        let present: BTreeMap<Str, i32> =
+            containers.into_iter().map(|container| (container.id.into(), container.state)).collect();
+        self.told.retain(|id, _| present.contains_key(id));
+        for (id, state) in present {
+            let told = self.told.get(&id).is_some_and(|told| super::state(state) == *told);
+            if !told {
+                self.looks.entry(id).or_insert(Look { at: now, ended: false, tries: 0 });
+            }
+        }
+    }
+}
+
+fn open(socket: &Socket) -> Link {
+    let socket = socket.clone();
+    let filters = vec![r#"namespace=="k8s.io",topic=="/tasks/exit""#.to_owned()];
+    Link::Opening(Box::pin(async move { socket.stream(SUBSCRIBE, SubscribeRequest { filters }).await }))
+}
+
+/// The next event, or why the link broke. Waits for ever while there is none.
+async fn listen(link: &mut Link) -> Result<Envelope, String> {
+    loop {
+        match link {
+            Link::Down => std::future::pending().await,
+            Link::Opening(opening) => match opening.await {
+                Ok(stream) => *link = Link::Open(Box::new(stream)),
+                Err(error) => return Err(error.to_string()),
+            },
+            Link::Open(stream) => {
+                let envelope = stream.message().await.map_err(|status| status.to_string())?;
+                return envelope.ok_or_else(|| "the stream ended".to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! gRPC over the runtime's unix socket.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use hyper_util::rt::TokioIo;
+use oarlock_runtime::clock;
+use prost::Message;
+use tokio::net::UnixStream;
+use tonic::client::Grpc;
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::{Code, Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::cri::{Error, Result};
+
+/// Where CRI keeps its containers among containerd's.
+const NAMESPACE: &str = "k8s.io";
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The largest answer: a list of all images and containers of a node.
+const LARGEST: usize = 16 << 20;
+
+/// A connection that is made when it is needed and made again when it broke. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Socket {
+    channel: Channel,
+}
+
+impl Socket {
+    /// `endpoint` is a path, with or without `unix://` before it. Must be called inside tokio.
+    ///
+    /// # Errors
+    /// When the endpoint is of another kind.
+    pub(crate) fn new(endpoint: &str) -> Result<Self> {
+        let path = match endpoint.split_once("://") {
+            Some(("unix", path)) => path,
+            None if endpoint.starts_with('/') => endpoint,
+            _ => return Err(Error::Failed(format!("\"{endpoint}\" is no unix socket: write unix:///path/to/socket"))),
+        };
+        let path = PathBuf::from(path);
+        let connect = tower::service_fn(move |_: Uri| {
+            let path = path.clone();
+            async move { Ok::<_, std::io::Error>(TokioIo::new(UnixStream::connect(path).await?)) }
+        });
+        // gRPC wants an authority; nobody looks at it.
+        let endpoint = Endpoint::from_static("http://localhost").connect_timeout(CONNECT);
+        Ok(Self { channel: endpoint.connect_with_connector_lazy(connect) })
+    }
+
+    /// One request, one answer, within `limit`.
+    pub(crate) async fn call<Q, R>(&self, method: &'static str, message: Q, limit: Duration) -> Result<R>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let exchange = async {
+            let mut grpc = self.ready().await?;
+            let answer = grpc.unary(named(message), PathAndQuery::from_static(method), ProstCodec::<Q, R>::default());
+            answer.await.map_err(|status| failure(method, &status))
+        };
+        match clock::timeout(limit, exchange).await {
+            Ok(answer) => answer.map(tonic::Response::into_inner),
+            Err(_) => Err(Error::DeadlineExceeded(text(Code::DeadlineExceeded, "context deadline exceeded"))),
+        }
+    }
+
+    /// One request, many answers. Some servers send nothing, not even the headers this waits for, before the first of them.
+    pub(crate) async fn stream<Q, R>(&self, method: &'static str, message: Q) -> Result<Streaming<R>>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let mut grpc = self.ready().await?;
+        let codec = ProstCodec::<Q, R>::default();
+        let answer = grpc.server_streaming(named(message), PathAndQuery::from_static(method), codec).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| failure(method, &status))
+    }
+
+    async fn ready(&self) -> Result<Grpc<Channel>> {
+        let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(LARGEST);
+        match grpc.ready().await {
+            Ok(()) => Ok(grpc),
+            Err(error) => Err(Error::Failed(text(Code::Unavailable, &chain(&error)))),
+        }
+    }
+}
+
+/// A request in containerd's namespace of Kubernetes.
+fn named<Q>(message: Q) -> Request<Q> {
+    let mut request = Request::new(message);
+    request.metadata_mut().insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
+    request
+}
+
+/// Users know these texts from Go's gRPC.
+fn failure(method: &'static str, status: &Status) -> Error {
+    let said = if status.message().is_empty() { chain(status) } else { status.message().to_owned() };
+    match status.code() {
+        Code::NotFound => Error::NotFound(text(Code::NotFound, &said)),
+        Code::DeadlineExceeded => Error::DeadlineExceeded(text(Code::DeadlineExceeded, &said)),
+        Code::Unimplemented => Error::Unimplemented(method),
+        code => Error::Failed(text(code, &said)),
+    }
+}
+
+fn text(code: Code, said: &str) -> String {
+    let code = if code == Code::Cancelled { "Canceled".to_owned() } else { format!("{code:?}") };
+    format!("rpc error: code = {code} desc = {said}")
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.dedup();
+    texts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn says_what_go_says() {
+        assert_eq!(
+            failure("/x/Y", &Status::not_found("no such image")),
+            Error::NotFound("rpc error: code = NotFound desc = no such image".into())
+        );
+        assert_eq!(failure("/x/Y", &Status::unimplemented("x")), Error::Unimplemented("/x/Y"));
+        let gone = Socket::new("unix:///nowhere/at/all.sock").unwrap();
+        let answer = gone.call::<_, crate::cri::v1::Empty>("/x/Y", crate::cri::v1::Empty {}, CONNECT).await;
+        let text = answer.unwrap_err().to_string();
+        assert!(text.contains("code = Unavailable") && text.contains("No such file"), "{text}");
+        assert!(Socket::new("tcp://127.0.0.1:1").is_err());
+    }
+}

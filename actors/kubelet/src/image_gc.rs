@@ -1,0 +1,120 @@
+//! Which images go when the disk is full: unused ones, the longest unused first (`pkg/kubelet/images/image_gc_manager.go`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use oarlock_runtime::clock;
+
+use crate::cri::{Image, Runtime};
+
+/// From this use of the file system on, in per cent, images are removed (`--image-gc-high-threshold`) …
+const HIGH: u64 = 85;
+/// … until it is this (`--image-gc-low-threshold`).
+const LOW: u64 = 80;
+/// Younger ones stay (`--minimum-image-ttl-duration`), in seconds.
+const YOUNG: i64 = 120;
+
+/// Bytes of a file system.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Space {
+    capacity: u64,
+    available: u64,
+}
+
+/// What is known of each image: when it was first seen and last used, Unix seconds.
+#[derive(Debug, Default)]
+pub(crate) struct ImageGc {
+    known: BTreeMap<Arc<str>, (i64, i64)>,
+}
+
+impl ImageGc {
+    /// Takes note of what there is and what is used.
+    fn note(&mut self, images: &[Image], used: &BTreeSet<String>, now: i64) {
+        self.known.retain(|id, _| images.iter().any(|image| image.own == *id));
+        for image in images {
+            let (_, last) = self.known.entry(image.own.clone()).or_insert((now, 0));
+            if used.contains(&*image.own) || image.pinned {
+                *last = now;
+            }
+        }
+    }
+
+    /// The images to remove, and the bytes that should come free and will not.
+    fn plan(&self, images: &[Image], space: Space, now: i64) -> (Vec<Arc<str>>, u64) {
+        let used = space.capacity.saturating_sub(space.available);
+        if space.capacity == 0 || used.saturating_mul(100) / space.capacity < HIGH {
+            return (Vec::new(), 0);
+        }
+        let mut missing = (space.capacity / 100 * (100 - LOW)).saturating_sub(space.available);
+        let mut candidates: Vec<(i64, i64, &Image)> = images
+            .iter()
+            .filter_map(|image| self.known.get(&image.own).map(|(first, last)| (*last, *first, image)))
+            .filter(|(last, first, _)| *last < now && now - first >= YOUNG)
+            .collect();
+        candidates.sort_by_key(|(last, first, _)| (*last, *first));
+        let mut chosen = Vec::new();
+        for (_, _, image) in candidates {
+            if missing == 0 {
+                break;
+            }
+            missing = missing.saturating_sub(image.size);
+            chosen.push(image.own.clone());
+        }
+        (chosen, missing)
+    }
+
+    /// Looks at the disk, and removes what has to go.
+    pub(crate) async fn run(&mut self, runtime: &dyn Runtime) -> Result<(), String> {
+        let failed = |error: crate::cri::Error| error.to_string();
+        let images = runtime.list_images().await.map_err(failed)?;
+        let used = runtime.images_in_use().await.map_err(failed)?;
+        let now = clock::wall().as_second();
+        self.note(&images, &used, now);
+        let space = space(&runtime.image_fs().await.map_err(failed)?)?;
+        let (chosen, missing) = self.plan(&images, space, now);
+        for image in &chosen {
+            runtime.remove_image(image).await.map_err(failed)?;
+            tracing::info!(image = &**image, "unused image removed: the disk is full");
+        }
+        match missing {
+            0 => Ok(()),
+            missing => Err(format!("disk is full, and {missing} bytes more than all unused images should come free")),
+        }
+    }
+}
+
+fn space(path: &Path) -> Result<Space, String> {
+    let facts = rustix::fs::statvfs(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Space {
+        capacity: facts.f_blocks.saturating_mul(facts.f_frsize),
+        available: facts.f_bavail.saturating_mul(facts.f_frsize),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(name: &str, size: u64, pinned: bool) -> Image {
+        let own: Arc<str> = name.into();
+        Image { id: own.clone(), own, names: Vec::new(), size, user: None, username: "".into(), pinned }
+    }
+
+    #[test]
+    fn the_longest_unused_go_first_and_no_more_than_needed() {
+        let images =
+            [image("used", 5, false), image("pinned", 5, true), image("old", 3, false), image("older", 4, false)];
+        let mut gc = ImageGc::default();
+        let used = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        gc.note(&images, &used(&["used", "older"]), 1000);
+        gc.note(&images, &used(&["used", "old"]), 1100);
+        gc.note(&images, &used(&["used"]), 1200);
+        let of = |available| gc.plan(&images, Space { capacity: 100, available }, 1200);
+        assert_eq!(of(20).0.len(), 0, "80 % are used");
+        assert_eq!(of(15), (vec!["older".into(), "old".into()], 0), "5 have to come free");
+        assert_eq!(of(1), (vec!["older".into(), "old".into()], 12));
+        let young = gc.plan(&images, Space { capacity: 100, available: 1 }, 1100);
+        assert!(young.0.is_empty(), "none has been there for two minutes");
+    }
+}

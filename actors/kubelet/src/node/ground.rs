@@ -1,0 +1,247 @@
+//! What pods stand on when the node is a machine: volumes, cgroups, logs; and the configurations made of them.
+
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use oarlock_client::Client;
+use oarlock_informer::Cache;
+use oarlock_meta::Quantity;
+use oarlock_schema::Obj;
+use oarlock_schema::views::core_v1::Pod;
+
+use crate::cgroups::Cgroups;
+use crate::config::{Machine, NodeConfig};
+use crate::configs::{self, Made, log_directory, pod_limits};
+use crate::cri::{Image, v1};
+use crate::dns::{self, Dns};
+use crate::downward::{self, Surroundings};
+use crate::environment::{self, ServiceView};
+use crate::references::References;
+use crate::tell::Trouble;
+use crate::volumes::{Failed, HostsFile, Mount, Mounted, Propagation, Volumes};
+use crate::{credentials, hosts, machine};
+
+/// One machine's.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    machine: Machine,
+    cgroups: Cgroups,
+    references: References,
+    volumes: Volumes,
+    services: Arc<Cache<ServiceView>>,
+    around: Surroundings,
+    /// Bytes.
+    memory: i64,
+    pages: Vec<u64>,
+}
+
+impl Ground {
+    /// `None` for a simulated node. `services` are those of the cluster, kept current by the caller.
+    pub(super) fn new(client: &Client, config: &NodeConfig, services: Arc<Cache<ServiceView>>) -> Option<Self> {
+        let machine = config.machine.clone()?;
+        let memory = config.capacity.get("memory").and_then(|text| Quantity::parse(text).ok());
+        let around = Surroundings {
+            host_ips: vec![config.internal_ip],
+            pod_ips: Vec::new(),
+            allocatable: config.allocatable.clone(),
+        };
+        Some(Self {
+            cgroups: Cgroups::new(&machine.cgroup_root),
+            references: References::new(client.clone()),
+            volumes: Volumes::new(&machine.root_dir),
+            services,
+            around,
+            memory: memory.map_or(0, |memory| memory.value()),
+            pages: machine::page_sizes(),
+            machine,
+        })
+    }
+
+    /// A pod is new here: what it refers to is read anew.
+    pub(super) fn registered(&self, object: &Obj) {
+        self.references.registered(downward::pod(object));
+    }
+
+    /// The node as a pod with these addresses is told of it.
+    fn around(&self, pod: Pod<'_>, ips: &[IpAddr]) -> Surroundings {
+        let own = if pod.spec().host_network() { &self.around.host_ips } else { ips };
+        Surroundings { pod_ips: own.to_vec(), ..self.around.clone() }
+    }
+
+    /// The volumes and the cgroup of a pod that is about to get its sandbox.
+    pub(super) async fn prepare(&self, object: &Arc<Obj>) -> Result<(), Vec<Trouble>> {
+        let pod = downward::pod(object);
+        let made = self.cgroups.make(&self.cgroups.parent(pod), &pod_limits(pod));
+        let failed = |why| vec![("FailedCreatePodContainer", format!("unable to ensure pod container exists: {why}"))];
+        made.map_err(failed)?;
+        let failed = |failed: Failed| {
+            let mut all: Vec<Trouble> = failed.messages.iter().map(|text| ("FailedMount", text.clone())).collect();
+            all.push(("FailedMount", failed.summary()));
+            all
+        };
+        self.set_up(object, &[]).await.map(|_| ()).map_err(failed)
+    }
+
+    async fn set_up(&self, object: &Arc<Obj>, ips: &[IpAddr]) -> Result<Mounted, Failed> {
+        let around = self.around(downward::pod(object), ips);
+        self.volumes.set_up(object, &around, &self.references).await
+    }
+
+    /// Brings the volumes of a pod that runs up to date: the message with which it is evicted, if one of them holds too much.
+    pub(super) async fn keep_up(&self, object: &Arc<Obj>, ips: &[IpAddr]) -> Option<String> {
+        let name = downward::pod(object).metadata().name();
+        let around = self.around(downward::pod(object), ips);
+        match self.volumes.refresh(object, &around, &self.references).await {
+            Ok(mounted) => {
+                for stale in mounted.values().filter_map(|volume| volume.stale.as_ref()) {
+                    tracing::warn!(pod = name, stale, "volume not brought up to date");
+                }
+                self.volumes.over_limit(object, &mounted).await
+            }
+            Err(failed) => {
+                tracing::warn!(pod = name, failed = ?failed.messages, "volumes not brought up to date");
+                None
+            }
+        }
+    }
+
+    /// What the runtime is told of a pod, and what is to be told about it.
+    pub(super) async fn sandbox(
+        &self,
+        object: &Obj,
+        attempt: u32,
+    ) -> Result<(v1::PodSandboxConfig, Vec<Trouble>), String> {
+        let pod = downward::pod(object);
+        let dns = Dns {
+            servers: self.machine.cluster_dns.clone(),
+            domain: self.machine.cluster_domain.clone(),
+            host: Some(dns::read(&self.machine.resolv_conf).await?),
+            node_ips: self.around.host_ips.clone(),
+        };
+        configs::sandbox(pod, attempt, &dns, &self.machine.pod_logs_dir, self.cgroups.parent(pod))
+    }
+
+    /// What the runtime is told of a container that is about to be made.
+    ///
+    /// # Errors
+    /// The message of `CreateContainerConfigError`.
+    pub(super) async fn container(
+        &self,
+        object: &Arc<Obj>,
+        name: &str,
+        attempt: u32,
+        image: &Image,
+        ips: &[IpAddr],
+    ) -> Result<v1::ContainerConfig, String> {
+        let pod = downward::pod(object);
+        let spec = downward::find(pod, name).ok_or_else(|| format!("container {name} not found"))?;
+        let around = self.around(pod, ips);
+        let namespace = pod.metadata().namespace();
+        let mounted = self.set_up(object, ips).await.map_err(|failed| failed.messages.join(", "))?;
+        let mut found = self.references.find(namespace, environment::needs(spec)).await;
+        self.volumes.read(object, spec, &mounted, &mut found).await;
+        let services = self.service_variables(namespace, pod.spec().enable_service_links() != Some(false))?;
+        let variables = environment::variables(pod, spec, &around, &found, &services)?;
+        let (host, domain) = hosts::host_name(pod, &self.machine.cluster_domain)?;
+        let hosts = HostsFile { name: host, domain, ips: around.pod_ips.clone(), recursive_read_only: false };
+        let own = self.volumes.container(object, (name, attempt), &mounted, &variables, hosts).await?;
+        let made = Made {
+            attempt,
+            image,
+            variables: &variables,
+            mounts: own.mounts.into_iter().map(mount).collect(),
+            seccomp: &self.machine.root_dir.join("seccomp"),
+            memory: self.memory,
+            pages: &self.pages,
+        };
+        configs::container(pod, spec, made)
+    }
+
+    /// What can be tried at an image's registry.
+    pub(super) async fn credentials(&self, object: &Obj, image: &str) -> Vec<v1::AuthConfig> {
+        let pod = downward::pod(object);
+        let found = self.references.find(pod.metadata().namespace(), credentials::needs(pod)).await;
+        credentials::for_image(pod, &found, image)
+    }
+
+    fn service_variables(&self, namespace: &str, links: bool) -> Result<environment::Variables, String> {
+        if !self.services.is_synced() {
+            return Err("services have not yet been read at least once, cannot construct envvars".to_owned());
+        }
+        let all = self.services.list();
+        let all = all.iter().map(|item| (item.meta.namespace(), item.meta.name(), &item.value));
+        Ok(environment::service_variables(all, namespace, links))
+    }
+
+    /// Takes down the volumes of a pod whose containers have ended.
+    pub(super) async fn tear_down(&self, uid: &str) -> Result<(), String> {
+        self.volumes.tear_down(uid).await
+    }
+
+    /// Removes what the runtime does not: volumes, cgroup, directories, logs. Nothing of the pod may run. Again is fine.
+    pub(super) async fn clear(&self, uid: &str, logs: Option<&str>) -> Result<(), String> {
+        self.references.gone(uid);
+        self.volumes.tear_down(uid).await?;
+        self.cgroups.remove(uid).map_err(|error| error.to_string())?;
+        match logs {
+            Some(logs) => remove_dir(&self.machine.pod_logs_dir.join(logs)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The directory of a pod's logs.
+    pub(super) fn log_directory(object: &Obj) -> String {
+        log_directory(downward::pod(object))
+    }
+
+    /// Uids of the pods that left something behind, with the directory of their logs where there is one.
+    pub(super) async fn leftovers(&self) -> Result<Vec<(String, Option<String>)>, String> {
+        let mut found: Vec<(String, Option<String>)> = Vec::new();
+        found.extend(self.volumes.on_disk().await?.into_iter().map(|uid| (uid.to_string(), None)));
+        found.extend(self.cgroups.pods().map_err(|error| error.to_string())?.into_iter().map(|uid| (uid, None)));
+        for dir in names(&self.machine.pod_logs_dir).await? {
+            if let Some(uid) = dir.splitn(3, '_').nth(2).map(str::to_owned) {
+                found.push((uid, Some(dir)));
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn mount(own: Mount) -> v1::Mount {
+    let propagation = match own.propagation {
+        Propagation::Private => v1::MountPropagation::Private,
+        Propagation::HostToContainer => v1::MountPropagation::HostToContainer,
+        Propagation::Bidirectional => v1::MountPropagation::Bidirectional,
+    };
+    v1::Mount {
+        container_path: own.container_path,
+        host_path: own.host_path.display().to_string(),
+        readonly: own.read_only,
+        propagation: propagation as i32,
+        recursive_read_only: own.recursive_read_only,
+    }
+}
+
+async fn remove_dir(dir: &Path) -> Result<(), String> {
+    match tokio::fs::remove_dir_all(dir).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other.map_err(|error| format!("{}: {error}", dir.display())),
+    }
+}
+
+/// Names in a directory; none when it is not there.
+async fn names(dir: &PathBuf) -> Result<Vec<String>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
+    let mut entries = match tokio::fs::read_dir(dir).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(failed)?,
+    };
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next_entry().await.map_err(failed)? {
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}

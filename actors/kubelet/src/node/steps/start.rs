@@ -1,0 +1,125 @@
+//! One container's start: image, configuration, create, start.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_schema::Str;
+
+use super::Subject;
+use crate::cri::{self, ContainerConfig, ContainerStatus, Image};
+use crate::downward;
+use crate::hooks::{self, Hooks};
+use crate::pod::{Pod, StartError, StartReport, State};
+use crate::template::ContainerSpec;
+
+/// What a container gets to end whose postStart hook failed.
+const AFTER_HOOK: Duration = Duration::from_secs(2);
+
+pub(super) struct Start {
+    pub(super) subject: Subject,
+    index: usize,
+    spec: Option<Arc<ContainerSpec>>,
+    sandbox: Str,
+    attempt: u32,
+    ips: Vec<IpAddr>,
+    /// The container before this one, whose log is kept.
+    before: Str,
+}
+
+impl Start {
+    pub(super) fn of(pod: &Pod, index: usize, subject: Subject) -> Self {
+        let container = pod.containers.get(index);
+        let ended = container.is_some_and(|c| matches!(c.state, State::Ended(_)) || c.last.is_some());
+        Self {
+            subject,
+            index,
+            spec: pod.spec(index).cloned(),
+            sandbox: pod.sandbox.clone().unwrap_or_default(),
+            attempt: container.map_or(0, |container| container.restarts) + u32::from(ended),
+            ips: pod.ips(),
+            before: container.map_or_else(Str::default, |container| container.id.clone()),
+        }
+    }
+
+    pub(super) fn tell(&self, warning: bool, reason: &str, message: String) {
+        self.subject.tell(Some(self.index), warning, reason, message);
+    }
+
+    pub(super) async fn run(mut self) -> StartReport {
+        let end = Err(StartError::Create("no such container".to_owned()));
+        let mut report = StartReport { index: self.index, image_id: None, end };
+        let Some(spec) = self.spec.clone() else { return report };
+        if let Err(why) = self.subject.complete().await {
+            report.end = Err(self.not_configured(why));
+            return report;
+        }
+        report.end = match self.image(&spec).await {
+            Ok(image) => {
+                report.image_id = Some(image.id.clone());
+                self.start(spec, &image).await
+            }
+            Err(error) => Err(error),
+        };
+        report
+    }
+
+    fn not_configured(&self, why: String) -> StartError {
+        self.tell(true, "Failed", format!("Error: {why}"));
+        StartError::Config(why)
+    }
+
+    async fn start(&self, spec: Arc<ContainerSpec>, image: &Image) -> Result<ContainerStatus, StartError> {
+        let failed = |error: &cri::Error| self.tell(true, "Failed", format!("Error: {error}"));
+        let create_error = |error: cri::Error| {
+            failed(&error);
+            StartError::Create(error.to_string())
+        };
+        let runtime = self.subject.runtime();
+        // The log of the container before is kept, older ones go.
+        for old in runtime.list_containers(&self.sandbox).await.map_err(create_error)? {
+            if old.name == spec.name && old.id != self.before {
+                runtime.remove_container(&old.id).await.map_err(create_error)?;
+            }
+        }
+        let full = match (&self.subject.tools.ground, &self.subject.item.value.whole) {
+            (Some(ground), Some(whole)) => {
+                let made = ground.container(whole, &spec.name, self.attempt, image, &self.ips).await;
+                Some(Box::new(made.map_err(|why| self.not_configured(why))?))
+            }
+            _ => None,
+        };
+        let config = ContainerConfig { spec, attempt: self.attempt, image_ref: image.own.clone(), full };
+        let id = runtime.create_container(&self.sandbox, &config, &self.subject.config).await.map_err(create_error)?;
+        self.tell(false, "Created", "Container created".to_owned());
+        let start_error = |error: cri::Error| {
+            failed(&error);
+            StartError::Start(id.clone(), error.to_string())
+        };
+        runtime.start_container(&id).await.map_err(start_error)?;
+        self.tell(false, "Started", "Container started".to_owned());
+        self.post_start(&config.spec, &id).await;
+        runtime.container_status(&id).await.map_err(start_error)
+    }
+
+    /// The postStart hook; a container whose hook fails is killed.
+    async fn post_start(&self, spec: &ContainerSpec, id: &str) {
+        let Some(whole) = &self.subject.item.value.whole else { return };
+        let found = downward::find(downward::pod(whole), &spec.name);
+        let Some(hook) = found.and_then(|found| Hooks::of(found).post_start) else { return };
+        let whose = self.subject.whose(id, &spec.name, self.ips.first().copied());
+        let runtime = self.subject.runtime();
+        match hooks::run(&hook, &whose, hooks::POST_START_LIMIT, runtime).await {
+            Ok(told) => told.into_iter().for_each(|(reason, text)| self.tell(true, reason, text)),
+            Err(why) => {
+                tracing::debug!(pod = %self.subject.item.key(), why, "postStart hook failed");
+                let (reason, text) = hooks::FAILED_POST_START;
+                self.tell(true, reason, text.to_owned());
+                self.tell(false, "Killing", reason.to_owned());
+                if let Err(error) = runtime.stop_container(id, AFTER_HOOK).await {
+                    tracing::warn!(pod = %self.subject.item.key(), %error, "container not stopped");
+                }
+            }
+        }
+    }
+}

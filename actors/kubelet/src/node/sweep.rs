@@ -1,0 +1,58 @@
+//! What earlier incarnations left for pods that are no more: sandboxes first, then what stands on the machine.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::ground::Ground;
+use super::steps::Tools;
+use super::{Done, Node};
+use crate::cri::{self, ContainerState, SandboxState};
+
+/// Nobody knows the grace of a pod that the API no longer has; upstream takes this.
+const GRACE: Duration = Duration::from_secs(2);
+
+impl Node {
+    pub(super) fn sweep(&mut self) {
+        let tools = self.tools.clone();
+        let node = self.parts.config.name.clone();
+        let known: BTreeSet<String> = self.pods.values().map(|entry| entry.pod.item.meta.uid.0.to_string()).collect();
+        self.work.push(Box::pin(async move {
+            if let Err(error) = sandboxes(&tools, &known).await {
+                tracing::warn!(%node, %error, "orphaned sandboxes not removed");
+            } else if let Some(ground) = &tools.ground
+                && let Err(why) = leftovers(ground, &known).await
+            {
+                tracing::warn!(%node, why, "what pods left is not removed");
+            }
+            Done::Swept
+        }));
+    }
+}
+
+/// Removes all it can; the first error is told.
+async fn leftovers(ground: &Ground, known: &BTreeSet<String>) -> Result<(), String> {
+    let mut result = Ok(());
+    for (uid, logs) in ground.leftovers().await? {
+        if !known.contains(&uid) {
+            result = result.and(ground.clear(&uid, logs.as_deref()).await);
+        }
+    }
+    result
+}
+
+async fn sandboxes(tools: &Tools, known: &BTreeSet<String>) -> cri::Result<()> {
+    let runtime = &tools.runtime;
+    for sandbox in runtime.list_pod_sandbox(None).await? {
+        if known.contains(sandbox.uid.as_str()) {
+            continue;
+        }
+        if sandbox.state == SandboxState::Ready {
+            let containers = runtime.list_containers(&sandbox.id).await?;
+            let running = containers.iter().filter(|container| container.state == ContainerState::Running);
+            let stops = running.map(|container| runtime.stop_container(&container.id, GRACE));
+            futures::future::join_all(stops).await.into_iter().collect::<cri::Result<()>>()?;
+        }
+        runtime.remove_pod_sandbox(&sandbox.id).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Flags of a node that is the machine itself, and what they amount to.
+
+use std::net::{IpAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use oarlock_kubelet::{Containerd, Machine, NodeConfig};
+
+/// Flags that matter with `--runtime containerd` only.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "With --runtime containerd")]
+pub struct MachineArgs {
+    /// Socket of the CRI runtime. The kubelet takes all its pods for its own.
+    #[arg(long, default_value = "unix:///run/containerd/containerd.sock", value_name = "ENDPOINT")]
+    pub container_runtime_endpoint: String,
+    /// Where volumes and other things of pods are kept.
+    #[arg(long, default_value = "/var/lib/kubelet", value_name = "DIR")]
+    pub root_dir: PathBuf,
+    /// Where logs of containers are kept.
+    #[arg(long, default_value = "/var/log/pods", value_name = "DIR")]
+    pub pod_logs_dir: PathBuf,
+    /// Cgroup below which those of pods are made; two kubelets of one machine need two.
+    #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
+    pub cgroup_root: String,
+    /// Address of the node; without this flag the one from which this host reaches others.
+    #[arg(long, value_name = "IP")]
+    pub node_ip: Option<IpAddr>,
+    /// Servers of the cluster's DNS; without any, pods use the node's.
+    #[arg(long, value_delimiter = ',', value_name = "IP,…")]
+    pub cluster_dns: Vec<IpAddr>,
+    /// Domain of the cluster's names.
+    #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
+    pub cluster_domain: String,
+    /// Resolver configuration that pods start from.
+    #[arg(long, default_value = "/etc/resolv.conf", value_name = "FILE")]
+    pub resolv_conf: PathBuf,
+}
+
+impl MachineArgs {
+    /// This machine as the node `name`.
+    ///
+    /// # Errors
+    /// When no runtime answers, or the machine has no address to be reached at.
+    pub async fn node(&self, name: &str) -> anyhow::Result<NodeConfig> {
+        let endpoint = &self.container_runtime_endpoint;
+        let runtime = Containerd::connect(endpoint).await.with_context(|| endpoint.clone())?;
+        let address = match self.node_ip {
+            Some(address) => address,
+            None => own_address().context("this host has no address but loopback ones: pass --node-ip")?,
+        };
+        let machine = Machine {
+            root_dir: self.root_dir.clone(),
+            pod_logs_dir: self.pod_logs_dir.clone(),
+            cgroup_root: self.cgroup_root.clone(),
+            cluster_dns: self.cluster_dns.clone(),
+            cluster_domain: self.cluster_domain.clone(),
+            resolv_conf: self.resolv_conf.clone(),
+        };
+        Ok(NodeConfig::of_machine(name, Arc::new(runtime), address, machine)?)
+    }
+}
+
+/// The name that the host gives itself, as nodes are called.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn host_name() -> anyhow::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_lowercase())
+}
+
+/// The address from which this host would reach others. Nothing is sent.
+fn own_address() -> Option<IpAddr> {
+    // A route decides; 203.0.113.1 (TEST-NET-3, RFC 5737) stands for "elsewhere".
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("203.0.113.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}

@@ -1,0 +1,300 @@
+//! Real containers: `oarlock up --runtime containerd` under real kubectl, over a containerd of the test's own.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use oarlock_kubelet::cri::{Runtime, SandboxState};
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Cluster, Kubectl};
+use serde_json::Value;
+
+mod images;
+mod machine;
+
+use machine::Machine;
+
+fn json(kubectl: &Kubectl, what: &str) -> Value {
+    serde_json::from_str(&kubectl.ok(&format!("get {what} -o json"))).unwrap()
+}
+
+/// Waits until a pod passes `test`.
+fn until(kubectl: &Kubectl, pod: &str, test: impl Fn(&Value) -> bool) -> Value {
+    let line = format!("get pod {pod} -o json");
+    let text = kubectl.until(&line, |out| serde_json::from_str(out).is_ok_and(|pod| test(&pod)));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+}
+
+fn phase(wanted: &str) -> impl Fn(&Value) -> bool {
+    move |pod| pod["status"]["phase"] == wanted
+}
+
+fn waits(wanted: &str) -> impl Fn(&Value) -> bool {
+    move |pod| pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == wanted
+}
+
+/// A pod of one container; `more` are further fields of the container, `spec` of the pod, both in YAML's flow style.
+fn pod(name: &str, script: &str, more: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  terminationGracePeriodSeconds: 2\n{spec}\n  containers:\n  \
+         - name: main\n    image: {}\n    command: [sh, -c, {script:?}]\n{more}\n",
+        images::BUSYBOX
+    )
+}
+
+/// Pods need their namespace's account.
+fn settled(cluster: &Cluster) -> Kubectl {
+    let kubectl = cluster.kubectl();
+    kubectl.until("get serviceaccount default", |_| true);
+    kubectl.until("get nodes", |out| out.contains(" Ready "));
+    kubectl
+}
+
+fn get(ip: &str, port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect((ip, port))?;
+    stream.write_all(b"GET /name HTTP/1.0\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+const WEB: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 2
+      containers:
+      - name: web
+        image: localhost/busybox:1
+        command: [sh, -c, 'hostname > /www/name; trap "exit 0" TERM; httpd -f -p 8080 -h /www & wait']
+        resources: {requests: {cpu: 10m, memory: 8Mi}, limits: {memory: 64Mi}}
+"#;
+
+#[test]
+fn a_deployment_runs_answers_and_leaves_nothing() {
+    let Some(machine) = Machine::start() else { return };
+    let cluster = machine.cluster();
+    let kubectl = settled(&cluster);
+    kubectl.run_with("apply -f -", WEB).ok();
+    kubectl.ok("rollout status deployment/web --timeout=90s");
+    let pods = json(&kubectl, "pods -l app=web");
+    let pods: Vec<&Value> = pods["items"].as_array().unwrap().iter().collect();
+    assert_eq!(pods.len(), 2);
+    for pod in &pods {
+        let status = &pod["status"];
+        let (ip, main) = (status["podIP"].as_str().unwrap(), &status["containerStatuses"][0]);
+        assert!(ip.starts_with(&machine.pods()), "{ip}");
+        assert!(main["containerID"].as_str().unwrap().starts_with("containerd://"), "{main}");
+        assert!(main["imageID"].as_str().unwrap().contains("sha256:"), "{main}");
+        // From the host, and from another pod.
+        let text = eventually("an answer", || get(ip, 8080));
+        assert!(text.contains(pod["metadata"]["name"].as_str().unwrap()), "{text}");
+    }
+    let ip = pods[0]["status"]["podIP"].as_str().unwrap();
+    let ask = pod("ask", &format!("wget -qO- http://{ip}:8080/name"), "", "  restartPolicy: Never");
+    kubectl.run_with("apply -f -", &ask).ok();
+    until(&kubectl, "ask", phase("Succeeded"));
+    let name = pods[0]["metadata"]["name"].as_str().unwrap();
+    kubectl.until_says("logs ask", [name]);
+
+    let (sandboxes, running) = machine.cri(async |cri| {
+        let sandboxes = cri.list_pod_sandbox(None).await.unwrap();
+        let mut running = 0;
+        for sandbox in sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready) {
+            running += cri.list_containers(&sandbox.id).await.unwrap().len();
+        }
+        (sandboxes.len(), running)
+    });
+    assert_eq!((sandboxes, running), (3, 2), "two that run, one that is done");
+    let node = &json(&kubectl, "nodes")["items"][0];
+    let runtime = node["status"]["nodeInfo"]["containerRuntimeVersion"].as_str().unwrap();
+    assert!(runtime.starts_with("containerd://"), "{runtime}");
+    assert!(node["status"]["images"].to_string().contains(images::BUSYBOX), "{node}");
+
+    kubectl.ok("delete deployment/web pod/ask --wait");
+    kubectl.until("get pods", |out| !out.contains("web-"));
+    machine.until_clean();
+}
+
+#[test]
+fn pods_survive_restarts_of_the_kubelet_and_of_the_runtime() {
+    let Some(mut machine) = Machine::start() else { return };
+    let mut cluster = machine.cluster();
+    let kubectl = settled(&cluster);
+    kubectl.run_with("apply -f -", WEB).ok();
+    kubectl.run_with("apply -f -", &pod("ends", "sleep 3; exit 3", "", "  restartPolicy: Never")).ok();
+    kubectl.ok("rollout status deployment/web --timeout=90s");
+    until(&kubectl, "ends", phase("Running"));
+    let containers = || {
+        let pods = json(&cluster.kubectl(), "pods -l app=web");
+        let one = |pod: &Value| (pod["status"]["containerStatuses"].clone(), pod["status"]["podIP"].clone());
+        pods["items"].as_array().unwrap().iter().map(one).collect::<Vec<_>>()
+    };
+    let before = containers();
+    cluster.kill();
+    cluster.start();
+    // The port is another one, and so is the kubeconfig.
+    let kubectl = settled(&cluster);
+    // What ended meanwhile is found out; only then is it sure that everything was looked at.
+    let ended = until(&kubectl, "ends", phase("Failed"));
+    assert_eq!(ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 3);
+    let containers = || {
+        let pods = json(&kubectl, "pods -l app=web");
+        let one = |pod: &Value| (pod["status"]["containerStatuses"].clone(), pod["status"]["podIP"].clone());
+        pods["items"].as_array().unwrap().iter().map(one).collect::<Vec<_>>()
+    };
+    assert_eq!(containers(), before, "after a restart of the kubelet");
+
+    machine.kill_containerd();
+    kubectl.until("get nodes", |out| out.contains("NotReady"));
+    machine.run_containerd();
+    kubectl.until("get nodes", |out| out.contains(" Ready "));
+    // It works again, and what ran was not touched.
+    kubectl.run_with("apply -f -", &pod("after", "exit 4", "", "  restartPolicy: Never")).ok();
+    let after = until(&kubectl, "after", phase("Failed"));
+    assert_eq!(after["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 4);
+    assert_eq!(containers(), before, "after a restart of containerd");
+    // An exit is noticed through the new connection.
+    kubectl.ok("delete deployment/web pod/ends pod/after --wait");
+    kubectl.until("get pods", |out| !out.contains("web-"));
+    machine.until_clean();
+}
+
+#[test]
+fn a_kubelet_killed_at_any_moment_leaves_no_orphans() {
+    let Some(machine) = Machine::start() else { return };
+    let mut cluster = machine.cluster();
+    settled(&cluster);
+    for round in 0..3 {
+        let kubectl = settled(&cluster);
+        let names: Vec<String> = (0..4).map(|number| format!("r{round}-{number}")).collect();
+        for name in &names {
+            kubectl.run_with("apply -f -", &pod(name, "trap 'exit 0' TERM; sleep 1000 & wait", "", "")).ok();
+        }
+        // In the middle of it: the first sandbox is there, or the first container runs.
+        eventually("something has begun", || {
+            let begun = machine.cri(async |cri| cri.list_pod_sandbox(None).await.unwrap().len());
+            if begun > round { Ok(()) } else { Err("nothing") }
+        });
+        cluster.kill();
+        cluster.start();
+        let kubectl = settled(&cluster);
+        for name in &names {
+            until(&kubectl, name, ready);
+        }
+        let mut uids = machine.cri(async |cri| {
+            let all = cri.list_pod_sandbox(None).await.unwrap();
+            all.into_iter().map(|sandbox| sandbox.uid).collect::<Vec<_>>()
+        });
+        uids.sort();
+        assert_eq!(uids.len(), names.len(), "one sandbox a pod");
+        uids.dedup();
+        assert_eq!(uids.len(), names.len(), "one sandbox a pod");
+        // And in the middle of their ends.
+        kubectl.ok(&format!("delete pod {} --wait=false", names.join(" ")));
+        cluster.kill();
+        cluster.start();
+        let kubectl = settled(&cluster);
+        kubectl.until("get pods", |out| !out.contains("r"));
+        machine.until_clean();
+    }
+}
+
+#[test]
+fn what_fails_says_why() {
+    let Some(machine) = Machine::start() else { return };
+    let cluster = machine.cluster();
+    let kubectl = settled(&cluster);
+    let image = |name: &str, image: &str, policy: &str| {
+        let text = pod(name, "true", &format!("    imagePullPolicy: {policy}"), "");
+        kubectl.run_with("apply -f -", &text.replace(images::BUSYBOX, image)).ok();
+    };
+    image("never", "localhost/nothing:1", "Never");
+    image("invalid", "Not/An/Image", "IfNotPresent");
+    image("nowhere", "127.0.0.1:1/nothing:1", "IfNotPresent");
+    let never = "  restartPolicy: Never";
+    let apply = |name: &str, script: &str, more: &str, spec: &str| {
+        kubectl.run_with("apply -f -", &pod(name, script, more, spec)).ok();
+    };
+    apply("crash", "exit 5", "", "");
+    apply("message", "echo told > /dev/termination-log; exit 6", "", never);
+    apply("log", "echo first; echo last; exit 7", "    terminationMessagePolicy: FallbackToLogsOnError", never);
+    let limit = "    resources: {limits: {memory: 16Mi}}";
+    apply("oom", "exec tail /dev/zero", limit, never);
+    apply("root", "true", "    securityContext: {runAsNonRoot: true}", "");
+    let missing = pod("missing", "true", "", never).replace("[sh, -c, \"true\"]", "[/no/such/thing]");
+    kubectl.run_with("apply -f -", &missing).ok();
+    let user = "    securityContext: {runAsUser: 65534, readOnlyRootFilesystem: true}";
+    apply("user", "id -u; touch /x || exit 8", user, never);
+
+    assert_eq!(until(&kubectl, "never", waits("ErrImageNeverPull"))["status"]["phase"], "Pending");
+    until(&kubectl, "invalid", waits("InvalidImageName"));
+    let nowhere = until(&kubectl, "nowhere", waits("ImagePullBackOff"));
+    let text = nowhere["status"]["containerStatuses"][0]["state"]["waiting"]["message"].as_str().unwrap().to_owned();
+    assert!(
+        text.starts_with("Back-off pulling image \"127.0.0.1:1/nothing:1\": ErrImagePull: rpc error: code = "),
+        "{text}"
+    );
+    let crash = until(&kubectl, "crash", waits("CrashLoopBackOff"));
+    assert_eq!(crash["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"], 5);
+    let ended = |name: &str| {
+        let pod = until(&kubectl, name, phase("Failed"));
+        pod["status"]["containerStatuses"][0]["state"]["terminated"].clone()
+    };
+    let message = ended("message");
+    assert_eq!((&message["exitCode"], message["message"].as_str()), (&Value::from(6), Some("told\n")));
+    assert_eq!(ended("log")["message"], "first\nlast\n");
+    let oom = ended("oom");
+    assert_eq!((&oom["exitCode"], oom["reason"].as_str()), (&Value::from(137), Some("OOMKilled")));
+    let missing = ended("missing");
+    assert_eq!((&missing["exitCode"], missing["reason"].as_str()), (&Value::from(128), Some("StartError")));
+    assert_eq!(ended("user")["exitCode"], 8);
+    kubectl.until_says("logs user", ["65534"]);
+    let root = until(&kubectl, "root", waits("CreateContainerConfigError"));
+    let text = root["status"]["containerStatuses"][0]["state"]["waiting"]["message"].as_str().unwrap().to_owned();
+    assert!(text.starts_with("container has runAsNonRoot and image will run as root (pod: \"root_default("), "{text}");
+    for reason in ["Failed", "BackOff", "Pulling", "InspectFailed", "ErrImageNeverPull", "Started"] {
+        kubectl.until_says("get events", [reason]);
+    }
+    kubectl.ok("delete pod --all --wait");
+    machine.until_clean();
+}
+
+#[test]
+fn init_containers_come_first_sidecars_stay_and_logs_are_read() {
+    let Some(machine) = Machine::start() else { return };
+    let cluster = machine.cluster();
+    let kubectl = settled(&cluster);
+    let before = "  initContainers:\n  - {name: side, image: localhost/busybox:1, restartPolicy: Always, \
+                  command: [sh, -c, 'trap \"exit 0\" TERM; sleep 1000 & wait']}\n  \
+                  - {name: first, image: localhost/busybox:1, command: [sh, -c, 'echo one; sleep 1']}";
+    let script = "for i in 1 2 3 4 5; do echo line $i; done; hostname; cat /etc/hosts; sleep 1; exit 1";
+    kubectl.run_with("apply -f -", &pod("web", script, "", before)).ok();
+    let crashed = until(&kubectl, "web", |pod| {
+        pod["status"]["containerStatuses"][0]["restartCount"].as_u64().is_some_and(|count| count >= 1)
+    });
+    let init = &crashed["status"]["initContainerStatuses"];
+    assert_eq!(init[1]["state"]["terminated"]["exitCode"], 0);
+    assert!(init[0]["state"]["running"].is_object(), "the sidecar runs on: {init}");
+    kubectl.until_says("logs web -c first", ["one"]);
+    kubectl.until_says("logs web --previous --tail=100", ["line 1\nline 2\n", "web\n", "Kubernetes-managed"]);
+    let stamped = kubectl.ok("logs web --previous --timestamps --limit-bytes=24");
+    assert!(stamped.starts_with("20") && stamped.len() == 24, "{stamped}");
+    let talks = "i=0; while [ $i -lt 8 ]; do i=$((i+1)); echo talk $i; sleep 0.3; done";
+    kubectl.run_with("apply -f -", &pod("talks", talks, "", "  restartPolicy: Never")).ok();
+    until(&kubectl, "talks", phase("Running"));
+    // It ends by itself when the container does, with all that was written.
+    kubectl.until_says("logs -f talks", ["talk 1\n", "talk 8\n"]);
+    kubectl.ok("delete pod --all --wait");
+    machine.until_clean();
+}

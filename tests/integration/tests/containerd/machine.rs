@@ -1,0 +1,265 @@
+//! A containerd of the test's own: its own root, state and socket, and a network namespace that stands for a machine. Ended with
+//! everything in it, by what it started and nothing else.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use oarlock_kubelet::Containerd;
+use oarlock_kubelet::cri::Runtime;
+use oarlock_testkit::Cluster;
+use oarlock_testkit::wait::eventually;
+use tempfile::TempDir;
+
+use super::images;
+
+/// What has to be on the machine; `tests/install-containerd` puts it there.
+const PROGRAMS: [&str; 7] = ["containerd", "ctr", "runc", "ip", "nsenter", "busybox", "tar"];
+const PLUGINS: &str = "/usr/lib/cni";
+
+/// See the module text.
+pub(crate) struct Machine {
+    dir: TempDir,
+    /// What is this machine's own in names and addresses.
+    number: u8,
+    child: Option<Child>,
+}
+
+impl Machine {
+    /// Starts one; `None`, and a line that says so, where only root could.
+    pub(crate) fn start() -> Option<Self> {
+        if !rustix_root() {
+            eprintln!("SKIPPED: containers need root");
+            return None;
+        }
+        for program in PROGRAMS {
+            assert!(on_path(program).is_some(), "{program} is not on the PATH: run tests/install-containerd");
+        }
+        for plugin in ["bridge", "host-local", "loopback", "portmap"] {
+            let file = Path::new(PLUGINS).join(plugin);
+            assert!(file.is_file(), "{} is not there: run tests/install-containerd", file.display());
+        }
+        let dir = tempfile::Builder::new().prefix("oarlock-node-").tempdir().unwrap();
+        // The name of the namespace is the claim to the number.
+        let number = (1..=250).find(|number| try_run("ip", &["netns", "add", &name(*number)]).is_ok());
+        let mut machine = Self { dir, number: number.expect("a free number"), child: None };
+        machine.connect();
+        machine.configure();
+        machine.run_containerd();
+        let archive = images::archive(machine.dir.path(), &on_path("busybox").unwrap());
+        machine.ctr(&["images", "import", archive.to_str().unwrap()]);
+        Some(machine)
+    }
+
+    /// A link between the host and the machine, and routes.
+    fn connect(&self) {
+        let (name, address) = (name(self.number), self.address());
+        let (host, pods) = (format!("10.251.{}.1", self.number), self.pods());
+        let link = format!("oak{}", self.number);
+        run("ip", &["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name]);
+        run("ip", &["address", "add", &format!("{host}/30"), "dev", &link]);
+        run("ip", &["link", "set", &link, "up"]);
+        run("ip", &["-n", &name, "link", "set", "lo", "up"]);
+        run("ip", &["-n", &name, "address", "add", &format!("{address}/30"), "dev", "eth0"]);
+        run("ip", &["-n", &name, "link", "set", "eth0", "up"]);
+        run("ip", &["-n", &name, "route", "add", "default", "via", &host]);
+        run("ip", &["route", "add", &format!("{pods}.0/24"), "via", &address]);
+        let net = format!("--net=/run/netns/{name}");
+        run("nsenter", &[&net, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]);
+    }
+
+    fn configure(&self) {
+        let dir = self.dir.path().display();
+        std::fs::create_dir_all(self.dir.path().join("net.d")).unwrap();
+        let network = format!(
+            r#"{{"cniVersion":"1.0.0","name":"test","plugins":[
+            {{"type":"bridge","bridge":"cni0","isGateway":true,"hairpinMode":true,"ipMasq":false,
+              "ipam":{{"type":"host-local","dataDir":"{dir}/ipam","ranges":[[{{"subnet":"{}.0/24"}}]],"routes":[{{"dst":"0.0.0.0/0"}}]}}}},
+            {{"type":"portmap","capabilities":{{"portMappings":true}}}}]}}"#,
+            self.pods()
+        );
+        std::fs::write(self.dir.path().join("net.d/10-test.conflist"), network).unwrap();
+        // Without CAP_SYS_RESOURCE, as in many a container, no score may be lowered.
+        let config = format!(
+            r#"version = 2
+root = "{dir}/root.d"
+state = "{dir}/state"
+[grpc]
+  address = "{dir}/sock"
+[ttrpc]
+  address = "{dir}/sock.ttrpc"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{}"
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  stream_server_address = "127.0.0.1"
+  stream_server_port = "0"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{PLUGINS}"
+    conf_dir = "{dir}/net.d"
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    default_runtime_name = "runc"
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{dir}/opt"
+"#,
+            images::PAUSE
+        );
+        std::fs::write(self.dir.path().join("config.toml"), config).unwrap();
+        std::fs::write(self.dir.path().join("resolv.conf"), "nameserver 192.0.2.53\n").unwrap();
+    }
+
+    /// Starts containerd, again after [`Machine::kill_containerd`], and waits until it answers.
+    pub(crate) fn run_containerd(&mut self) {
+        let log = File::options().create(true).append(true).open(self.dir.path().join("log")).unwrap();
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", name(self.number))).arg("containerd");
+        command.arg("--config").arg(self.dir.path().join("config.toml"));
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.child = Some(command.spawn().unwrap());
+        let socket = self.socket();
+        eventually("containerd answers", || try_run("ctr", &["-a", &socket, "version"]));
+    }
+
+    /// Ends containerd as the kernel would; what it started runs on.
+    pub(crate) fn kill_containerd(&mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A whole cluster with this machine as its node.
+    pub(crate) fn cluster(&self) -> Cluster {
+        let dir = self.dir.path().display().to_string();
+        let address = self.address();
+        let number = self.number;
+        let flags = [
+            "--runtime=containerd".to_owned(),
+            format!("--container-runtime-endpoint=unix://{}", self.socket()),
+            format!("--root-dir={dir}/kubelet"),
+            format!("--pod-logs-dir={dir}/logs"),
+            format!("--cgroup-root=/oarlock-test-{number}"),
+            format!("--node-ip={address}"),
+            format!("--resolv-conf={dir}/resolv.conf"),
+        ];
+        Cluster::up(&flags.each_ref().map(String::as_str))
+    }
+
+    fn socket(&self) -> String {
+        self.dir.path().join("sock").display().to_string()
+    }
+
+    fn address(&self) -> String {
+        format!("10.251.{}.2", self.number)
+    }
+
+    /// The first three numbers of its pods' addresses.
+    pub(crate) fn pods(&self) -> String {
+        format!("10.250.{}", self.number)
+    }
+
+    /// Runs `ctr` among Kubernetes' containers; what it says.
+    pub(crate) fn ctr(&self, args: &[&str]) -> String {
+        run("ctr", &[&["-a", &self.socket(), "-n", "k8s.io"], args].concat())
+    }
+
+    /// Asks containerd through CRI.
+    pub(crate) fn cri<T>(&self, ask: impl AsyncFnOnce(Containerd) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let endpoint = format!("unix://{}", self.socket());
+            ask(Containerd::connect(&endpoint).await.unwrap()).await
+        })
+    }
+
+    /// What pods left on the machine: sandboxes, directories, logs, cgroups, networks.
+    pub(crate) fn traces(&self) -> Vec<String> {
+        let mut traces: Vec<String> = self.cri(async |cri| {
+            let all = cri.list_pod_sandbox(None).await.unwrap();
+            all.iter().map(|sandbox| format!("sandbox {}", sandbox.id)).collect()
+        });
+        let dir = self.dir.path();
+        let mut dirs: Vec<PathBuf> = vec![dir.join("kubelet/pods"), dir.join("logs")];
+        for hierarchy in std::fs::read_dir("/sys/fs/cgroup").unwrap() {
+            let pods = hierarchy.unwrap().path().join(format!("oarlock-test-{}/kubepods", self.number));
+            dirs.extend([pods.join("burstable"), pods.join("besteffort")]);
+        }
+        for dir in dirs {
+            let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+            let found = entries.map(|entry| entry.unwrap()).filter(|entry| entry.file_type().unwrap().is_dir());
+            traces.extend(found.map(|entry| entry.path().display().to_string()));
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let inside = dir.display().to_string();
+        let left = mounts.lines().filter(|line| line.contains(&inside)).filter(|line| !line.contains("/root.d"));
+        traces.extend(left.map(|line| format!("mount {line}")));
+        let leases = std::fs::read_dir(dir.join("ipam/test")).into_iter().flatten();
+        let leases = leases.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        traces.extend(leases.filter(|name| name.starts_with("10.")).map(|ip| format!("address {ip}")));
+        traces
+    }
+
+    /// Waits until nothing of any pod is left.
+    pub(crate) fn until_clean(&self) {
+        eventually("no traces of pods", || match self.traces() {
+            traces if traces.is_empty() => Ok(()),
+            traces => Err(traces.join("\n")),
+        });
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().filter(|line| !line.contains("level=info")).collect();
+            eprintln!("--- log of containerd\n{}\n---", lines[lines.len().saturating_sub(30)..].join("\n"));
+        }
+        if self.child.is_none() {
+            self.run_containerd();
+        }
+        // Ended first, containerd would leave processes, mounts and namespaces behind.
+        self.cri(async |cri| {
+            for sandbox in cri.list_pod_sandbox(None).await.unwrap() {
+                if let Err(error) = cri.remove_pod_sandbox(&sandbox.id).await {
+                    eprintln!("sandbox {} is left: {error}", sandbox.id);
+                }
+            }
+        });
+        self.kill_containerd();
+        let _ = try_run("ip", &["netns", "delete", &name(self.number)]);
+        for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
+            let root = hierarchy.path().join(format!("oarlock-test-{}", self.number));
+            if root.is_dir() {
+                let _ = try_run("find", &[root.to_str().unwrap(), "-depth", "-type", "d", "-exec", "rmdir", "{}", ";"]);
+            }
+        }
+    }
+}
+
+fn name(number: u8) -> String {
+    format!("oarlock-test-{number}")
+}
+
+fn rustix_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.starts_with("Uid:\t0\t"))
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
+    let ran = Command::new(program).args(args).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if ran.status.success() { Ok(text(&ran.stdout)) } else { Err(format!("{program} {args:?}: {}", text(&ran.stderr))) }
+}
+
+fn run(program: &str, args: &[&str]) -> String {
+    try_run(program, args).unwrap()
+}
