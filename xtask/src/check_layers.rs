@@ -8,8 +8,21 @@ use cargo_metadata::{DependencyKind, MetadataCommand, Package};
 use crate::tool::{root, say};
 
 /// Edges inside one layer that are meant: (layer 1 in its written order is checked by position).
-const LIBS: &[&str] =
-    &["schema", "codec", "apis", "patch", "cel", "storage", "bus", "pki", "config", "client", "telemetry", "testkit"];
+const LIBS: &[&str] = &[
+    "schema",
+    "codec",
+    "apis",
+    "patch",
+    "cel",
+    "storage",
+    "bus",
+    "pki",
+    "config",
+    "client",
+    "telemetry",
+    "streams",
+    "testkit",
+];
 
 /// Third-party crates that only some of our crates may name.
 const OWNERS: &[(&str, &[&str])] = &[
@@ -17,7 +30,10 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("async-nats", &["oarlock-bus"]),
     ("redb", &["oarlock-storage"]),
     ("etcd-client", &["oarlock-storage"]),
-    ("hyper", &["oarlock-apiserver", "oarlock-kubelet", "oarlock-client", "oarlock-service-console"]),
+    (
+        "hyper",
+        &["oarlock-apiserver", "oarlock-kubelet", "oarlock-client", "oarlock-streams", "oarlock-service-console"],
+    ),
 ];
 
 /// Actors that see the cluster only through the client and its informers.

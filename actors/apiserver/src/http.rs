@@ -21,10 +21,15 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
 /// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, std::convert::Infallible>;
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Why a body breaks off, and with it the stream or the connection: nobody takes a part for the whole.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct BodyError(#[from] hyper::Error);
 
 /// A body that is there as a whole.
 #[must_use]
 pub fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).boxed_unsync()
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }

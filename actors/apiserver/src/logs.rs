@@ -1,17 +1,15 @@
 //! `pods/log`: which container, on which node; the kubelet streams.
 
-use bytes::Bytes;
-use futures::stream;
-use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::Frame;
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
 use oarlock_meta::{GroupResource, Status};
-use oarlock_schema::Obj;
-use oarlock_schema::views::core_v1::Pod;
+use oarlock_runtime::clock;
 
+use crate::caller::Caller;
 use crate::http::options::Query;
 use crate::http::{Body, service};
 use crate::server::Server;
+use crate::streaming::{self, Location};
 use crate::target::Target;
 
 /// Query parameters that go on to the kubelet.
@@ -25,31 +23,34 @@ const REFUSAL_MAX: usize = 50_000;
 ///
 /// # Errors
 /// 404 for an unknown pod, 400 for a container that is not in it, what the kubelet says.
-pub(crate) async fn serve(server: &Server, target: &Target<'_>, query: &Query) -> Result<Response<Body>, Status> {
-    let pod_target = Target { subresource: "", ..*target };
-    let entry = server.view().get(&pod_target.key(target.name)?).ok_or_else(|| pod_target.not_found())?;
-    let pod = pod_target.decode(&entry)?;
-    let container = container(&pod, query.get("container"))?;
-    let node = pod.view::<Pod<'_>>().map_or("", |p| p.spec().node_name()).to_owned();
+pub(crate) async fn serve(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    query: &Query,
+) -> Result<Response<Body>, Status> {
+    let (pod, node) = streaming::pod_and_node(server, target)?;
+    let container = streaming::choose_container(&pod, query.get("container"))?;
     if node.is_empty() {
-        return Ok(service::text(StatusCode::OK, "text/plain", Bytes::new()));
+        return Ok(service::text(StatusCode::OK, "text/plain", ""));
     }
+    let given = OPTIONS.iter().filter(|option| query.has(option));
     let options: Vec<String> =
-        OPTIONS.iter().filter(|o| query.has(o)).map(|o| format!("{o}={}", query.get(o))).collect();
+        given.map(|option| format!("{option}={}", streaming::escaped(query.get(option)))).collect();
     let path = format!("/containerLogs/{}/{}/{container}?{}", target.namespace, target.name, options.join("&"));
-    let reply = server.nodes().get(&node, &path).await?;
-    if !(200..=206).contains(&reply.code) {
-        let code = reply.code;
-        let text = String::from_utf8_lossy(&reply.bytes(REFUSAL_MAX).await?).into_owned();
+    let verify = query.flag("insecureSkipTLSVerifyBackend") != Some(true);
+    let asked = streaming::bare(Method::GET, &path)?;
+    let to = Location::Kubelet { node, verify };
+    let answer = streaming::send(server, &to, asked);
+    let late = |_| Status::timeout("the kubelet did not answer in time", 0);
+    let answer = clock::timeout_at(caller.deadline, answer).await.map_err(late)??;
+    let code = answer.status().as_u16();
+    if !(200..=206).contains(&code) {
+        let text = Limited::new(answer.into_body(), REFUSAL_MAX).collect().await;
+        let text = text.map_or_else(|error| error.to_string(), |body| String::from_utf8_lossy(&body.to_bytes()).into());
         return Err(refusal(code, text, target.name));
     }
-    let frames = stream::unfold(reply.body, |mut body| async move {
-        match body.next().await? {
-            Ok(part) => Some((Ok::<_, std::convert::Infallible>(Frame::data(part)), body)),
-            Err(_) => None,
-        }
-    });
-    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    let mut response = streaming::passed(answer);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response)
 }
@@ -64,39 +65,6 @@ fn refusal(code: u16, text: String, pod: &str) -> Status {
             Status::generic_server_response(code, "", &resource, pod, &text, 0, false)
         }
     }
-}
-
-/// The named container, or the only one (upstream: `podutils.FindContainerByName` and its errors).
-fn container(pod: &Obj, asked: &str) -> Result<String, Status> {
-    let Some(view) = pod.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
-    let spec = view.spec();
-    let names = || spec.containers().iter().map(|c| c.name());
-    let all = || {
-        spec.init_containers()
-            .iter()
-            .map(|c| c.name())
-            .chain(names())
-            .chain(spec.ephemeral_containers().iter().map(|c| c.name()))
-    };
-    if asked.is_empty() {
-        let default = pod.meta().annotations().get("kubectl.kubernetes.io/default-container");
-        if let Some(name) = default.filter(|d| all().any(|n| n == *d)) {
-            return Ok(name.to_owned());
-        }
-        let (count, first) = (spec.containers().len(), names().next().unwrap_or(""));
-        if count == 1 {
-            return Ok(first.to_owned());
-        }
-        let list = names().collect::<Vec<_>>().join(" ");
-        return Err(Status::bad_request(format!(
-            "a container name must be specified for pod {}, choose one of: [{list}]",
-            pod.name()
-        )));
-    }
-    if all().any(|n| n == asked) {
-        return Ok(asked.to_owned());
-    }
-    Err(Status::bad_request(format!("container {asked} is not valid for pod {}", pod.name())))
 }
 
 #[cfg(test)]

@@ -42,7 +42,9 @@ pub struct Parts {
     /// The process's actors.
     pub system: oarlock_runtime::System,
     /// The way to kubelets.
-    pub nodes: crate::streaming::NodesRef,
+    pub kubelets: crate::streaming::Kubelets,
+    /// Streams that go on when the request that began them has been answered.
+    pub streams: oarlock_runtime::Gate,
 }
 
 impl Server {
@@ -114,8 +116,14 @@ impl Server {
 
     /// The way to kubelets.
     #[must_use]
-    pub fn nodes(&self) -> &crate::streaming::NodesRef {
-        &self.parts.nodes
+    pub fn kubelets(&self) -> &crate::streaming::Kubelets {
+        &self.parts.kubelets
+    }
+
+    /// Streams that go on when the request that began them has been answered.
+    #[must_use]
+    pub fn streams(&self) -> &oarlock_runtime::Gate {
+        &self.parts.streams
     }
 
     /// Refuses what the authorizer does not allow.

@@ -12,7 +12,7 @@ use oarlock_meta::{MicroTime, Time};
 use oarlock_pki::tls::{ServingCertificate, server_config};
 use oarlock_pki::{ClientTrust, Pki, VerifyingKeys};
 use oarlock_registry::{Reader, index::StoredIndexer};
-use oarlock_runtime::System;
+use oarlock_runtime::{Phase, System};
 use oarlock_schema::Value;
 use oarlock_storage::Log;
 use oarlock_store::{Entry, Store, expirer};
@@ -24,7 +24,7 @@ use crate::http::listener;
 use crate::lookup::ReaderLookup;
 use crate::server::{Parts, Server};
 use crate::state::State;
-use crate::streaming::NodesRef;
+use crate::streaming::Kubelets;
 use crate::{bootstrap, policy};
 
 /// What a server is started with.
@@ -40,7 +40,7 @@ pub struct Options {
     /// The bound socket.
     pub listener: TcpListener,
     /// The way to kubelets.
-    pub nodes: NodesRef,
+    pub kubelets: Kubelets,
     /// Admission stages to leave out, by name.
     pub disable_admission: Vec<String>,
 }
@@ -82,7 +82,7 @@ pub struct Running {
 /// # Errors
 /// See [`StartError`].
 pub async fn start(system: &System, options: Options) -> Result<Running, StartError> {
-    let Options { mut config, pki, log, store, listener: socket, nodes, disable_admission } = options;
+    let Options { mut config, pki, log, store, listener: socket, kubelets, disable_admission } = options;
     let address = socket.local_addr()?;
     config.port = address.port();
     let store = Store::start(system, log, Arc::new(StoredIndexer), store).await?;
@@ -119,7 +119,8 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
         config,
         state: State::default(),
         system: system.clone(),
-        nodes,
+        kubelets,
+        streams: system.gate("apiserver.streams", Phase::Ingress),
     });
     policy::start(system, &server).await?;
     let (for_bootstrap, for_listener, socket) = (server.clone(), server.clone(), Arc::new(socket));

@@ -1,43 +1,35 @@
-//! Subresources that stream from a node: log, exec, attach, portforward, proxy.
+//! Subresources that stream from a node, a pod or a service: log, exec, attach, portforward, proxy (upstream: `rest.Connecter`).
 
-use std::sync::Arc;
+mod container;
+mod kubelets;
+mod location;
+mod proxy;
+mod send;
+mod upgraded;
 
-use async_trait::async_trait;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use hyper::body::Incoming;
-use oarlock_client::RawReply;
+use oarlock_admission::Operation;
 use oarlock_meta::Status;
+use oarlock_schema::{Obj, Value, type_named};
 
 use crate::caller::Caller;
+use crate::http::Body;
 use crate::http::options::Query;
 use crate::http::request_info::RequestInfo;
-use crate::http::{Body, service};
 use crate::server::Server;
+use crate::stages;
 use crate::target::Target;
 
-/// Reaches the kubelet that runs a pod. In one process this is a function call, else HTTPS to the node.
-#[async_trait]
-pub trait Nodes: Send + Sync + 'static {
-    /// GET on the kubelet of `node`: path and query as the kubelet's own server has them.
-    ///
-    /// # Errors
-    /// 503 when the node cannot be reached.
-    async fn get(&self, node: &str, path: &str) -> Result<RawReply, Status>;
-}
+pub(crate) use container::choose as choose_container;
+pub use kubelets::{Kubelets, LocalKubelets, PREFERRED_ADDRESS_TYPES};
+pub(crate) use location::{Location, pod_and_node};
+pub(crate) use send::{bare, passed, send};
+pub(crate) use upgraded::escaped;
 
-/// Nodes when there are none to be reached.
+/// Where a request came from.
 #[derive(Clone, Copy, Debug)]
-pub struct NoNodes;
-
-#[async_trait]
-impl Nodes for NoNodes {
-    async fn get(&self, node: &str, _path: &str) -> Result<RawReply, Status> {
-        Err(Status::service_unavailable(format!("no way to the kubelet of node {node}")))
-    }
-}
-
-/// The way to nodes, shared.
-pub type NodesRef = Arc<dyn Nodes>;
+pub struct Remote(pub std::net::SocketAddr);
 
 /// Whether a subresource streams.
 #[must_use]
@@ -48,17 +40,62 @@ pub fn is_streaming(subresource: &str) -> bool {
 /// Serves a streaming subresource.
 ///
 /// # Errors
-/// 404 for an unknown pod, 400 for a container that is not there or has not started, 503 when the node does not answer.
+/// 404 for an unknown pod, 400 for a container that is not there or has not started, 500 when the node does not answer.
 pub async fn serve(
     server: &Server,
-    _caller: &Caller,
+    caller: &Caller,
     target: &Target<'_>,
-    _info: &RequestInfo,
+    info: &RequestInfo,
     query: &Query,
-    _request: Request<Incoming>,
+    request: Request<Incoming>,
 ) -> Result<Response<Body>, Status> {
-    if target.subresource == "log" && target.resource().plural == "pods" {
-        return crate::logs::serve(server, target, query).await;
+    if target.subresource == "log" {
+        return crate::logs::serve(server, caller, target, query).await;
     }
-    Ok(service::text(StatusCode::NOT_IMPLEMENTED, "text/plain; charset=utf-8", "not served by this server yet\n"))
+    admit(server, caller, target, options(target, info, query)).await?;
+    match target.subresource {
+        "proxy" => proxy::serve(server, target, request).await,
+        _ => upgraded::serve(server, caller, target, info, query, request).await,
+    }
+}
+
+/// Admission of CONNECT.
+async fn admit(server: &Server, caller: &Caller, target: &Target<'_>, mut options: Option<Obj>) -> Result<(), Status> {
+    let mut attributes = stages::attributes(Operation::Connect, caller, target, options.as_mut(), None, false);
+    server.admission().admit(&mut attributes).await?;
+    server.admission().validate(&mut attributes).await
+}
+
+/// The options of a request as the object that admission sees.
+fn options(target: &Target<'_>, info: &RequestInfo, query: &Query) -> Option<Obj> {
+    let name = match (target.resource().plural, target.subresource) {
+        (_, "exec") => "core/v1.PodExecOptions",
+        (_, "attach") => "core/v1.PodAttachOptions",
+        (_, "portforward") => "core/v1.PodPortForwardOptions",
+        ("pods", _) => "core/v1.PodProxyOptions",
+        ("services", _) => "core/v1.ServiceProxyOptions",
+        _ => "core/v1.NodeProxyOptions",
+    };
+    let mut options = Obj::new(type_named(name)?);
+    match target.subresource {
+        "proxy" => {
+            options.set_name("path", format!("/{}", info.rest));
+        }
+        "portforward" => {
+            let ports = query.all("ports").flat_map(|ports| ports.split(','));
+            options.set_name("ports", ports.filter_map(|port| port.parse::<i64>().ok()).collect::<Value>());
+        }
+        what => {
+            for stream in ["stdin", "stdout", "stderr", "tty"] {
+                if query.flag(stream) == Some(true) {
+                    options.set_name(stream, true);
+                }
+            }
+            options.set_name("container", query.get("container"));
+            if what == "exec" {
+                options.set_name("command", query.all("command").collect::<Value>());
+            }
+        }
+    }
+    Some(options)
 }

@@ -124,6 +124,15 @@ impl Fleet {
     }
 }
 
+/// What of a pod the runtime knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) uid: Str,
+    pub(crate) sandbox: Option<Str>,
+    /// Names and ids of the containers that run.
+    pub(crate) running: Vec<(Str, Str)>,
+}
+
 /// One node's kubelet.
 #[derive(Clone, Debug)]
 pub struct KubeletHandle {
@@ -158,6 +167,30 @@ impl KubeletHandle {
         self.actor.stop();
     }
 
+    /// The API as this node sees it.
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What of a pod is known to the runtime; `None` when this node has no such pod.
+    ///
+    /// # Errors
+    /// 503 when the kubelet does not answer.
+    pub(crate) async fn find(&self, namespace: &str, pod: &str) -> Result<Option<Found>, Status> {
+        let (namespace, pod) = (Str::from(namespace), Str::from(pod));
+        self.ask(|reply| Command::Find { namespace, pod, reply }).await
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Status> {
+        let (reply, answer) = Reply::channel();
+        let asked = async {
+            self.commands.send(command(reply)).await.ok()?;
+            answer.await.ok()
+        };
+        let silent = || Status::service_unavailable(format!("the kubelet of node {} does not answer", self.name));
+        clock::timeout(ANSWER, asked).await.ok().flatten().ok_or_else(silent)
+    }
+
     /// GET as the kubelet's own server answers it: `/healthz`, `/pods`, `/containerLogs/<namespace>/<pod>/<container>?…`. Refusals are
     /// answers, with upstream's codes and texts.
     ///
@@ -181,16 +214,9 @@ impl KubeletHandle {
             Err((code, text)) => return Ok(plain(code, text)),
         };
         let options = ask.options;
-        let silent = || Status::service_unavailable(format!("the kubelet of node {} does not answer", self.name));
-        let (reply, answer) = Reply::channel();
-        let asked = async {
-            self.commands.send(Command::Log(ask, reply)).await.ok()?;
-            answer.await.ok()
-        };
-        let id = match clock::timeout(ANSWER, asked).await {
-            Ok(Some(Ok(id))) => id,
-            Ok(Some(Err((code, text)))) => return Ok(plain(code, text)),
-            Ok(None) | Err(_) => return Err(silent()),
+        let id = match self.ask(|reply| Command::Log(ask, reply)).await? {
+            Ok(id) => id,
+            Err((code, text)) => return Ok(plain(code, text)),
         };
         match self.runtime.container_log(&id, options).await {
             Ok(stream) => Ok(answered(200, "text/plain", Box::new(Lines(stream)))),

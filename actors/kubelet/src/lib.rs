@@ -6,7 +6,7 @@
 //! * [`start`], [`Fleet`]: one actor a node; a thousand nodes of a hundred pods fit into one process.
 //! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a real container needs besides;
 //!   `references` reads what pods name, `downward` what they are told of themselves.
-//! * [`KubeletHandle::get`]: what the kubelet's own server answers (logs, health, pods).
+//! * [`server`]: the kubelet's own server: logs, exec, attach, port-forward, health, pods, figures.
 //!
 //! A pod is a pure state machine (`pod.rs`): the actor (`node.rs`) feeds it what the API and the runtime say, and performs the one step
 //! at a time that it asks for. Nothing is kept on disk: a kubelet that starts again learns from the API and the runtime what it did.
@@ -35,6 +35,7 @@ mod references;
 mod resources;
 mod security_context;
 mod seen;
+pub mod server;
 mod sim;
 mod tell;
 mod template;
@@ -51,4 +52,4 @@ pub use sim::{PREFIX, Script, Sim};
 pub use template::{ContainerSpec, PullPolicy, RestartPolicy, Template};
 
 /// The rows of the actors that live here.
-pub static KINDS: &[&oarlock_runtime::ActorKind] = &[&node::NODE];
+pub static KINDS: &[&oarlock_runtime::ActorKind] = &[&node::NODE, &server::LISTENER];

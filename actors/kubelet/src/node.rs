@@ -21,9 +21,10 @@ use tokio::sync::mpsc;
 use crate::admit::{Amounts, Used};
 use crate::config::NodeConfig;
 use crate::environment::ServiceView;
+use crate::fleet::Found;
 use crate::image_gc::ImageGc;
 use crate::logs::{self, Ask, Refusal};
-use crate::pod::{Now, Pod};
+use crate::pod::{Now, Pod, specs};
 use crate::tell::Teller;
 use crate::template::PodView;
 
@@ -69,6 +70,8 @@ const IDLE: Duration = Duration::from_secs(3600);
 pub(crate) enum Command {
     /// Which container's log is meant.
     Log(Ask, oarlock_runtime::Reply<Result<Str, Refusal>>),
+    /// What of a pod runs.
+    Find { namespace: Str, pod: Str, reply: oarlock_runtime::Reply<Option<Found>> },
 }
 
 /// What every incarnation of a node is made of.
@@ -306,18 +309,18 @@ impl Node {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Log(ask, reply) => {
-                let named = |entry: &Entry| {
-                    let key = &entry.pod.item.meta.key;
-                    key.namespace == ask.namespace && key.name == ask.pod && !entry.pod.gone
-                };
-                let answer = match self.pods.values().map(|entry| &**entry).find(|entry| named(entry)) {
-                    Some(entry) => logs::choose(&entry.pod, &ask),
-                    None => Err((404, format!("pod \"{}\" does not exist", ask.pod))),
-                };
-                reply.send(answer);
-            }
+            Command::Log(ask, reply) => reply.send(match self.named(&ask.namespace, &ask.pod) {
+                Some(pod) => logs::choose(pod, &ask),
+                None => Err((404, format!("pod \"{}\" does not exist", ask.pod))),
+            }),
+            Command::Find { namespace, pod, reply } => reply.send(self.named(&namespace, &pod).map(found)),
         }
+    }
+
+    fn named(&self, namespace: &str, name: &str) -> Option<&Pod> {
+        let pods = self.pods.values().map(|entry| &entry.pod).filter(|pod| !pod.gone);
+        let key = |pod: &&Pod| pod.item.meta.key.namespace == namespace && pod.item.meta.key.name == name;
+        pods.into_iter().find(key)
     }
 
     /// Waits for the writes that were begun.
@@ -329,6 +332,12 @@ impl Node {
             }
         }
     }
+}
+
+fn found(pod: &Pod) -> Found {
+    let containers = specs(pod.template()).zip(&pod.containers).filter(|(_, container)| container.running());
+    let running = containers.map(|(spec, container)| (spec.name.clone(), container.id.clone())).collect();
+    Found { uid: pod.item.meta.uid.0.clone(), sandbox: pod.sandbox.clone(), running }
 }
 
 fn uid_of(item: &Item<PodView>) -> Uid {

@@ -16,6 +16,7 @@ pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
     home: PathBuf,
+    more: Vec<(String, String)>,
 }
 
 impl Kubectl {
@@ -27,7 +28,22 @@ impl Kubectl {
     pub fn new(kubeconfig: &Path) -> Self {
         // Its cache of discovery is per host and port: a later test on the same port must not find this one's.
         let home = kubeconfig.parent().unwrap_or(Path::new("/tmp")).join("kubectl-home");
-        Self { program: binary::kubectl(), kubeconfig: kubeconfig.to_owned(), home }
+        Self { program: binary::kubectl(), kubeconfig: kubeconfig.to_owned(), home, more: Vec::new() }
+    }
+
+    /// The same with one more variable in its environment.
+    #[must_use]
+    pub fn with_env(&self, name: &str, value: &str) -> Self {
+        let mut other = self.clone();
+        other.more.push((name.to_owned(), value.to_owned()));
+        other
+    }
+
+    /// Gives a program that will call kubectl the environment for it.
+    pub fn configure(&self, command: &mut Command) {
+        command.env("KUBECONFIG", &self.kubeconfig).env("HOME", &self.home).env("KUBECTL_KUBERC", "false");
+        command.env_remove("HTTPS_PROXY").env_remove("https_proxy");
+        command.envs(self.more.iter().map(|(name, value)| (name, value)));
     }
 
     /// Runs a command line (words are split at blanks; quotes `'` keep blanks).
@@ -109,12 +125,8 @@ impl Kubectl {
 
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .args(words(line))
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env("HOME", &self.home)
-            .env("KUBECTL_KUBERC", "false");
-        command.env_remove("HTTPS_PROXY").env_remove("https_proxy");
+        command.args(words(line));
+        self.configure(&mut command);
         command
     }
 }

@@ -21,9 +21,11 @@ mod cluster;
 mod damage;
 pub mod http;
 mod kubectl;
+mod process;
 pub mod wait;
 
 pub use binary::{go, kubectl, oarlock};
 pub use cluster::{Cluster, read};
 pub use damage::{damaged, damaged_text};
 pub use kubectl::{Following, Kubectl, Ran};
+pub use process::Process;

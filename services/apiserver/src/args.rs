@@ -27,6 +27,9 @@ pub struct Args {
     /// How much of the state's history is kept at hand.
     #[command(flatten)]
     pub store_options: StoreOptions,
+    /// How kubelets are reached.
+    #[command(flatten)]
+    pub kubelets: KubeletOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,
@@ -42,6 +45,38 @@ pub struct StoreOptions {
     /// Who asks for anything older gets 410 Expired and lists anew.
     #[arg(long, default_value_t = DEFAULT_WINDOW_BYTES, value_name = "BYTES", value_parser = window_bytes())]
     pub watch_window_bytes: usize,
+}
+
+/// As kubeadm has it: names of nodes are rarely known to the machine of the API server.
+const ADDRESS_TYPES: &str = "InternalIP,ExternalIP,Hostname";
+
+/// Flags about the way to kubelets, for every command that has an API server in it; names are upstream's.
+#[derive(Clone, Debug, clap::Args)]
+pub struct KubeletOptions {
+    /// Client certificate that is shown to kubelets. Without it the data directory's, `kube-apiserver-kubelet-client`.
+    #[arg(long, value_name = "FILE", requires = "kubelet_client_key")]
+    pub kubelet_client_certificate: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, value_name = "FILE", requires = "kubelet_client_certificate")]
+    pub kubelet_client_key: Option<PathBuf>,
+    /// Authorities that must have signed kubelets' certificates. Without it the data directory's; an empty name believes every kubelet.
+    #[arg(long, value_name = "FILE")]
+    pub kubelet_certificate_authority: Option<PathBuf>,
+    /// Which of a node's addresses is called, best first.
+    #[arg(long, value_delimiter = ',', default_value = ADDRESS_TYPES, value_name = "TYPE,…")]
+    pub kubelet_preferred_address_types: Vec<String>,
+}
+
+impl Default for KubeletOptions {
+    fn default() -> Self {
+        let types = ADDRESS_TYPES.split(',').map(str::to_owned).collect();
+        Self {
+            kubelet_client_certificate: None,
+            kubelet_client_key: None,
+            kubelet_certificate_authority: None,
+            kubelet_preferred_address_types: types,
+        }
+    }
 }
 
 fn window_bytes() -> RangedU64ValueParser<usize> {

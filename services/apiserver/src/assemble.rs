@@ -2,6 +2,7 @@
 
 mod address;
 mod kubeconfigs;
+mod kubelets;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use oarlock_apiserver::streaming::{NoNodes, Nodes};
+use oarlock_apiserver::streaming::LocalKubelets;
 use oarlock_apiserver::{Config, Options, Server};
 use oarlock_auth::tokens::DEFAULT_ISSUER;
 use oarlock_config::DataDir;
@@ -19,6 +20,8 @@ use oarlock_storage::MemoryLog;
 use oarlock_storage::embedded::{self, EmbeddedLog};
 use oarlock_storage::{Fatal, Log};
 use tokio::net::TcpListener;
+
+use crate::args::KubeletOptions;
 
 /// Port asked for first.
 const PORT: u16 = 6443;
@@ -42,8 +45,10 @@ pub struct Cluster {
     pub port: Option<u16>,
     /// Address under which others reach the server.
     pub advertise_address: Option<IpAddr>,
-    /// The way to kubelets in this process.
-    pub nodes: Option<Arc<dyn Nodes>>,
+    /// How kubelets are reached.
+    pub kubelets: KubeletOptions,
+    /// Those of this process.
+    pub local: Option<Arc<dyn LocalKubelets>>,
 }
 
 /// Where the state is kept.
@@ -122,13 +127,14 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         issuer: DEFAULT_ISSUER.to_owned(),
         jwks: String::new(),
     };
+    let kubelets = kubelets::way(&pki, &cluster.kubelets, cluster.local)?;
     let options = Options {
         config,
         pki,
         log: open(system, &cluster.store)?,
         store: cluster.store_options,
         listener,
-        nodes: cluster.nodes.unwrap_or_else(|| Arc::new(NoNodes)),
+        kubelets,
         disable_admission: Vec::new(),
     };
     let running = oarlock_apiserver::start(system, options).await?;

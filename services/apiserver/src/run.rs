@@ -21,7 +21,8 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         bind: args.bind_address,
         port: Some(args.secure_port),
         advertise_address: args.advertise_address,
-        nodes: None,
+        kubelets: args.kubelets,
+        local: None,
     };
     let api = assemble::start(&system, cluster).await?;
     tracing::info!(address = %api.address, kubeconfig = %api.kubeconfig.display(), "api server listens");

@@ -26,6 +26,9 @@ pub struct Args {
     /// Data directory of the cluster, whose CA key signs a client certificate for each node (kept in memory only).
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// The kubelet's own server.
+    #[command(flatten)]
+    pub serve: crate::serve::Args,
     /// Log filter, such as `info` or `oarlock_kubelet=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use oarlock_config::{ClientKey, Credential, DataDir, Endpoint};
-use oarlock_pki::{Authority, Leaf, Presented, Subject, UnixTime, parse_chain};
+use oarlock_pki::{Authority, Issued, Leaf, Presented, Subject, UnixTime, parse_chain};
 use oarlock_runtime::clock;
 
 /// What users of nodes are called.
@@ -29,11 +29,26 @@ impl Signer {
 
     /// The endpoint, as the node.
     pub(crate) fn node(&self, base: &Endpoint, name: &str) -> anyhow::Result<Endpoint> {
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second())?));
-        let issued = self.authority.issue(&Leaf::client(Subject::node(name)), now)?;
+        let issued = self.issue(&Leaf::client(Subject::node(name)))?;
         let pair = ClientKey { certificate: issued.certificate_pem(), key: issued.key.to_pem().to_string() };
         Ok(Endpoint { credential: Credential::Certificate(pair), impersonate: None, ..base.clone() })
     }
+
+    /// A certificate of the cluster's authority.
+    pub(crate) fn issue(&self, leaf: &Leaf) -> anyhow::Result<Issued> {
+        Ok(self.authority.issue(leaf, now()?)?)
+    }
+
+    /// A certificate of an authority that is made for it and forgotten, and that authority's own in PEM.
+    pub(crate) fn of_its_own(leaf: &Leaf) -> anyhow::Result<(Issued, String)> {
+        let name = format!("{}-ca@{}", leaf.subject.common_name, now()?.as_secs());
+        let authority = Authority::create(&name, now()?)?;
+        Ok((authority.issue(leaf, now()?)?, authority.certificate_pem()))
+    }
+}
+
+fn now() -> anyhow::Result<UnixTime> {
+    Ok(UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second())?)))
 }
 
 /// The node that a kubeconfig's client certificate speaks for, if it is one's.

@@ -4,6 +4,7 @@ mod args;
 mod identity;
 mod machine;
 mod run;
+mod serve;
 
 pub use args::Args;
 pub use machine::{MachineArgs, host_name};

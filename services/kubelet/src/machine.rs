@@ -23,7 +23,7 @@ pub struct MachineArgs {
     /// Cgroup below which those of pods are made; two kubelets of one machine need two.
     #[arg(long, default_value = "", value_name = "PATH", hide_default_value = true)]
     pub cgroup_root: String,
-    /// Address of the node; without this flag the one from which this host reaches others.
+    /// Address of the node. Without this flag the one from which this host reaches others; of simulated nodes, the one their server listens on.
     #[arg(long, value_name = "IP")]
     pub node_ip: Option<IpAddr>,
     /// Servers of the cluster's DNS; without any, pods use the node's.
@@ -70,7 +70,7 @@ pub fn host_name() -> anyhow::Result<String> {
 }
 
 /// The address from which this host would reach others. Nothing is sent.
-fn own_address() -> Option<IpAddr> {
+pub(crate) fn own_address() -> Option<IpAddr> {
     // A route decides; 203.0.113.1 (TEST-NET-3, RFC 5737) stands for "elsewhere".
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("203.0.113.1:9").ok()?;

@@ -12,7 +12,8 @@ use oarlock_runtime::{Phase, System};
 
 use crate::args::Args;
 use crate::identity::{self, Signer};
-use crate::machine::host_name;
+use crate::machine::{host_name, own_address};
+use crate::serve;
 
 /// Runs until a signal.
 ///
@@ -35,6 +36,8 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let own = identity::node_name(&resolved);
     let connections = Arc::new(GateSpawn(system.gate("client", Phase::Informers)));
     let fleet = Fleet::new(system.clone());
+    let node_ip = args.machine.node_ip.or_else(|| own_address().filter(|_| real));
+    let bound = serve::bind(&args.serve, node_ip).await?;
     for (index, name) in names(&args, own, signer.is_some())?.into_iter().enumerate() {
         let endpoint = match &signer {
             Some(signer) => signer.node(&resolved, &name)?,
@@ -44,10 +47,13 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         let client = Client::new(Arc::new(Https::new(endpoint, connections.clone())?));
         let config = match real {
             true => args.machine.node(&name).await?,
-            false => NodeConfig::simulated(name, u16::try_from(index)?),
+            false => {
+                NodeConfig { internal_ip: bound.node_ip, ..NodeConfig::simulated(name, u16::try_from(index)?) }
+            }
         };
-        fleet.add(client, config).await?;
+        fleet.add(client, NodeConfig { port: bound.port, ..config }).await?;
     }
+    serve::start(&system, &fleet, &args.serve, bound, &resolved, signer.as_ref()).await?;
     tracing::info!(server = %resolved.server, nodes = args.count, runtime = %args.runtime, "kubelets run");
     match shutdown::run(&system, signals, Graces::default()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),

@@ -58,6 +58,8 @@ pub(crate) struct Up {
     pub(crate) disable: Vec<String>,
     #[command(flatten)]
     pub(crate) store_options: oarlock_service_apiserver::StoreOptions,
+    #[command(flatten)]
+    pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     pub(crate) log: String,

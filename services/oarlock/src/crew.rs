@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use oarlock_apiserver::streaming::Nodes;
+use oarlock_apiserver::streaming::LocalKubelets;
 use oarlock_apiserver::{InProcess, Server};
 use oarlock_auth::UserInfo;
-use oarlock_client::{Client, RawReply};
+use oarlock_client::Client;
+use oarlock_kubelet::server as kubelet;
 use oarlock_kubelet::{Fleet, NodeConfig};
-use oarlock_meta::Status;
 use oarlock_runtime::System;
 use oarlock_service_apiserver::assemble::Api;
+use oarlock_streams::BoxIo;
 
 use crate::args::Up;
 
@@ -50,14 +50,17 @@ pub(crate) async fn start(system: &System, api: &Api, fleet: &Fleet, args: &Up) 
     Ok(lines)
 }
 
+/// As whom the API server comes to kubelets: the same as over HTTPS.
+const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+
 /// The way from the API server to the kubelets of this process.
 #[derive(Clone, Debug)]
-pub(crate) struct ToFleet(pub(crate) Fleet);
+pub(crate) struct ToFleet(pub(crate) kubelet::Server);
 
-#[async_trait]
-impl Nodes for ToFleet {
-    async fn get(&self, node: &str, path: &str) -> Result<RawReply, Status> {
-        self.0.get(node, path).await
+impl LocalKubelets for ToFleet {
+    fn connect(&self, node: &str) -> Option<BoxIo> {
+        let groups = vec!["system:authenticated".to_owned()];
+        self.0.connect(node, kubelet::User { name: KUBELET_CLIENT.to_owned(), groups })
     }
 }
 

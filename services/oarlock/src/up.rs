@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use oarlock_kubelet::Fleet;
+use oarlock_kubelet::server::Server;
 use oarlock_runtime::shutdown::{self, End, Graces};
 use oarlock_runtime::{System, clock};
 use oarlock_service_apiserver::assemble;
@@ -36,7 +37,8 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         bind: args.bind,
         port: args.port,
         advertise_address: args.advertise_address,
-        nodes: Some(Arc::new(crew::ToFleet(fleet.clone()))),
+        kubelets: args.kubelets.clone(),
+        local: Some(Arc::new(crew::ToFleet(Server::new(&system, &fleet, None)))),
     };
     let api = assemble::start(&system, cluster).await?;
     oarlock_apiserver::start::ready(&api.server, clock::after(READY_WAIT))

@@ -13,5 +13,6 @@ mod kube_rs;
 mod kubelet;
 mod link;
 mod presentation;
+mod streams;
 mod transcript;
 mod watch;

@@ -10,6 +10,7 @@ use oarlock_client::{Client, DeleteOptions, Event, ListOptions, Object, PatchTyp
 use oarlock_runtime::kind::{ActorKind, OnShutdown, Phase};
 use oarlock_runtime::{LoopCtx, System, clock};
 use oarlock_schema::{Resource, resource};
+use oarlock_service_apiserver::KubeletOptions;
 use oarlock_service_apiserver::assemble::{self, Api, Cluster as Wanted, Store};
 use serde_json::{Value, json};
 
@@ -31,6 +32,11 @@ pub(crate) fn find(plural: &str) -> &'static Resource {
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
+        Self::with(KubeletOptions::default()).await
+    }
+
+    /// A cluster whose API server reaches kubelets this way.
+    pub(crate) async fn with(kubelets: KubeletOptions) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
         let wanted = Wanted {
@@ -40,7 +46,8 @@ impl Cluster {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: Some(0),
             advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
-            nodes: None,
+            kubelets,
+            local: None,
         };
         let api = assemble::start(&system, wanted).await.unwrap();
         oarlock_apiserver::start::ready(&api.server, clock::after(PATIENCE)).await.unwrap();

@@ -22,6 +22,7 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     objects.push(service_cidr(server)?);
     objects.push(authentication(server)?);
     objects.push(lease(server)?);
+    objects.push(kubelet_client()?);
     Ok(objects)
 }
 
@@ -107,6 +108,18 @@ fn kubernetes_service(server: &Server) -> Result<Vec<Desired>, Status> {
         from_json(row("", "v1", "endpoints")?, endpoints, Repair::Replace(&["subsets"]))?,
         from_json(row("discovery.k8s.io", "v1", "endpointslices")?, slice, Repair::Replace(&["endpoints", "ports"]))?,
     ])
+}
+
+/// This server towards kubelets: what kubeadm gives to `system:masters` by the certificate's group.
+fn kubelet_client() -> Result<Desired, Status> {
+    let row = resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings");
+    let row = row.ok_or_else(|| Status::internal_error("no resource clusterrolebindings"))?;
+    let binding = serde_json::json!({
+        "metadata": {"name": "oarlock:kube-apiserver-kubelet-client"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:kubelet-api-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "kube-apiserver-kubelet-client"}],
+    });
+    from_json(row, binding, Repair::AddItems("subjects"))
 }
 
 fn service_cidr(server: &Server) -> Result<Desired, Status> {

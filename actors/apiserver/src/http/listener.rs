@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -13,6 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::service;
 use crate::server::Server;
+use crate::streaming::Remote;
 
 /// The listener's row: it stops taking connections before the pipeline behind it goes.
 pub static LISTENER: ActorKind = ActorKind { name: "apiserver.listener", phase: Phase::Ingress, ..ActorKind::DEFAULT };
@@ -53,6 +56,7 @@ pub async fn run(ctx: LoopCtx, socket: Arc<TcpListener>, tls: TlsAcceptor, serve
 
 async fn connection(ctx: &LoopCtx, stream: TcpStream, tls: TlsAcceptor, server: Server) {
     let _ = stream.set_nodelay(true);
+    let Ok(remote) = stream.peer_addr().map(Remote) else { return };
     let stream = match clock::timeout(HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "tls handshake failed"),
@@ -61,8 +65,9 @@ async fn connection(ctx: &LoopCtx, stream: TcpStream, tls: TlsAcceptor, server: 
     let chain =
         stream.get_ref().1.peer_certificates().map(|chain| chain.iter().map(|c| c.clone().into_owned()).collect());
     let peer = chain.and_then(PeerCertificates::new).map(Arc::new);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let (server, peer) = (server.clone(), peer.clone());
+        request.extensions_mut().insert(remote);
         async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());

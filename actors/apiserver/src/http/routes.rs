@@ -28,6 +28,12 @@ const STREAMS: [&str; 5] = [
 /// What a log can be.
 const LOGS: [&str; 4] = ["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
+/// Methods that a proxy passes on.
+const PROXIED: &[Method] =
+    &[Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
+/// Methods that can ask for an upgrade.
+const UPGRADED: &[Method] = &[Method::GET, Method::POST];
+
 type Routes = &'static [(&'static str, Method)];
 
 /// Which method serves which verb, by the form of the path.
@@ -45,7 +51,7 @@ const SUBRESOURCE: Routes = &[
     ("delete", Method::DELETE),
 ];
 
-/// Checks a request for a known resource. Subresources that connect to a node take every method and answer in any form.
+/// Checks a request for a known resource. Subresources that connect to a node answer in any form.
 ///
 /// # Errors
 /// 404, 405, 406 and 415.
@@ -55,7 +61,7 @@ pub(super) fn check(
     row: &'static Resource,
     info: &RequestInfo,
 ) -> Result<(), Status> {
-    let Some((routes, verbs)) = routes(row, info)? else { return Ok(()) };
+    let Some((routes, verbs)) = routes(row, info)? else { return connects(method, info) };
     let mut there = routes.iter().filter(|(verb, _)| verbs.contains(verb)).peekable();
     if there.peek().is_none() {
         return Err(Status::not_found_path());
@@ -83,6 +89,18 @@ pub(super) fn check(
         _ => (406, "Not Acceptable"),
     };
     Err(Status::not_routed(code, &format!("{code}: {words}\n\nAvailable representations: {}", answers.join(", "))))
+}
+
+/// Checks a request for a subresource that connects to something: proxies take paths below them, the others are upgraded.
+fn connects(method: &Method, info: &RequestInfo) -> Result<(), Status> {
+    let proxy = info.subresource == "proxy";
+    if !proxy && !info.rest.is_empty() {
+        return Err(Status::not_found_path());
+    }
+    if !(if proxy { PROXIED } else { UPGRADED }).contains(method) {
+        return Err(method_not_allowed());
+    }
+    Ok(())
 }
 
 /// 405 in the router's words.
@@ -147,6 +165,7 @@ mod tests {
             (Method::PUT, "/api/v1/namespaces/x/bindings/y"),
             (Method::GET, "/api/v1/namespaces/x/pods/y/nothing"),
             (Method::GET, "/api/v1/namespaces/x/pods/y/status/more"),
+            (Method::POST, "/api/v1/namespaces/x/pods/y/exec/more"),
         ] {
             assert_eq!(answer(method, target, &[]), 404, "{target}");
         }
@@ -155,6 +174,9 @@ mod tests {
     #[test]
     fn methods_that_a_path_does_not_have_are_not_allowed() {
         for (method, target) in [
+            (Method::PUT, "/api/v1/namespaces/x/pods/y/exec"),
+            (Method::DELETE, "/api/v1/namespaces/x/pods/y/portforward"),
+            (Method::TRACE, "/api/v1/nodes/y/proxy/a"),
             (Method::POST, "/api/v1/namespaces/x/pods/y"),
             (Method::POST, "/api/v1/pods"),
             (Method::DELETE, "/api/v1/pods"),

@@ -35,7 +35,9 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Ok(known) => known,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
+    // Whoever is behind a proxy must not see these.
     server.authenticators().clear(request.headers_mut());
+    impersonation::clear(request.headers_mut());
     let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
     let caller = Caller::new(user, Str::new(agent), clock::after(limit));
     warning.into_iter().for_each(|text| caller.warn(text));

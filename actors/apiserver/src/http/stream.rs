@@ -39,7 +39,7 @@ pub fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted) -> Response<Body
         for delivery in deliveries {
             out.put_slice(&writer.frame(delivery));
         }
-        Some((Ok::<_, std::convert::Infallible>(Frame::data(out.freeze())), (watch, writer)))
+        Some((Ok::<_, super::BodyError>(Frame::data(out.freeze())), (watch, writer)))
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     let format = wanted.form.format;

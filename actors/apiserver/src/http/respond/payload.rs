@@ -1,6 +1,5 @@
 //! Bodies that are made as the connection takes them: a long list is never there as a whole, nor its compressed form.
 
-use std::convert::Infallible;
 use std::io::Write as _;
 
 use bytes::{Bytes, BytesMut};
@@ -10,7 +9,7 @@ use futures::stream;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 
-use crate::http::{Body, full};
+use crate::http::{Body, BodyError, full};
 
 /// Answers longer than this are compressed for clients that take it (upstream: 128 KiB).
 const GZIP_ABOVE: usize = 128 * 1024;
@@ -33,11 +32,11 @@ pub(in crate::http) fn of(parts: impl Iterator<Item = Bytes> + Send + 'static, s
         return Payload { body: full(whole), gzip: false };
     }
     let sink = if gzip {
-        Sink::Gzip(Some(GzEncoder::new(Vec::with_capacity(CHUNK), Compression::fast())))
+        Sink::Gzip(Some(Box::new(GzEncoder::new(Vec::with_capacity(CHUNK), Compression::fast()))))
     } else {
         Sink::Plain(Vec::new())
     };
-    let frames = Chunks { parts, sink }.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
+    let frames = Chunks { parts, sink }.map(|chunk| Ok::<_, BodyError>(Frame::data(chunk)));
     Payload { body: StreamBody::new(stream::iter(frames)).boxed_unsync(), gzip }
 }
 
@@ -56,7 +55,7 @@ pub(in crate::http) fn whole(bytes: Bytes, gzip: bool) -> Payload {
 enum Sink {
     Plain(Vec<u8>),
     /// `None` when the end is written.
-    Gzip(Option<GzEncoder<Vec<u8>>>),
+    Gzip(Option<Box<GzEncoder<Vec<u8>>>>),
 }
 
 struct Chunks<I> {

@@ -1,0 +1,103 @@
+//! Where a streamed request goes on to, and connections there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_meta::Status;
+use oarlock_pki::tls;
+use oarlock_runtime::clock;
+use oarlock_schema::Obj;
+use oarlock_schema::views::core_v1::Pod;
+use oarlock_streams::BoxIo;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use crate::server::Server;
+use crate::target::Target;
+
+/// How long TCP and TLS may take together (upstream: 30 s for TCP, 10 s for TLS).
+const CONNECT: Duration = Duration::from_secs(30);
+
+/// Where a request goes on to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Location {
+    /// The server of a node's kubelet.
+    Kubelet {
+        /// The node.
+        node: String,
+        /// Its certificate must be good.
+        verify: bool,
+    },
+    /// A pod, an endpoint of a service, another port of a node.
+    Address {
+        /// TLS, without looking at the certificate: pods have none that could be verified.
+        https: bool,
+        /// An address, or a host's name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Location {
+    /// What `Host` says.
+    pub(crate) fn host(&self) -> String {
+        match self {
+            Self::Kubelet { node, .. } => node.clone(),
+            Self::Address { host, port, .. } if host.contains(':') => format!("[{host}]:{port}"),
+            Self::Address { host, port, .. } => format!("{host}:{port}"),
+        }
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// What the node's object lacks, or why there is no connection.
+    pub(crate) async fn connect(&self, server: &Server) -> Result<BoxIo, Status> {
+        let kubelets = server.kubelets();
+        match self {
+            Self::Kubelet { node, verify } => {
+                if let Some(pipe) = kubelets.local(node) {
+                    return Ok(pipe);
+                }
+                let (host, port) = kubelets.address(server, node)?;
+                dial(&host, port, Some(kubelets.tls(*verify))).await
+            }
+            Self::Address { https: true, host, port } => {
+                let mut config = tls::client_config(tls::ServerTrust::Anybody, None).map_err(Status::internal_error)?;
+                config.alpn_protocols = vec![b"http/1.1".to_vec()];
+                dial(host, *port, Some(&Arc::new(config))).await
+            }
+            Self::Address { https: false, host, port } => dial(host, *port, None).await,
+        }
+    }
+}
+
+async fn dial(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>) -> Result<BoxIo, Status> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Status::unexpected(format!("error dialing backend: dial tcp {host}:{port}: {why}"))
+    };
+    let connect = async {
+        let stream = TcpStream::connect((host, port)).await.map_err(|error| failed(&error))?;
+        stream.set_nodelay(true).map_err(|error| failed(&error))?;
+        let Some(tls) = tls else { return Ok::<BoxIo, Status>(Box::new(stream)) };
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;
+        let stream = TlsConnector::from(tls.clone()).connect(name, stream).await.map_err(|error| failed(&error))?;
+        Ok(Box::new(stream) as BoxIo)
+    };
+    clock::timeout(CONNECT, connect).await.map_err(|_| failed(&"i/o timeout"))?
+}
+
+/// The pod that a request names, and its node; an empty name when it has none yet.
+///
+/// # Errors
+/// 404.
+pub(crate) fn pod_and_node(server: &Server, target: &Target<'_>) -> Result<(Obj, String), Status> {
+    let pods = Target { subresource: "", ..*target };
+    let entry = server.view().get(&pods.key(target.name)?).ok_or_else(|| pods.not_found())?;
+    let pod = pods.decode(&entry)?;
+    let node = pod.view::<Pod<'_>>().map_or("", |pod| pod.spec().node_name()).to_owned();
+    Ok((pod, node))
+}

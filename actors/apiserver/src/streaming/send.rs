@@ -1,0 +1,86 @@
+//! One request to wherever it goes on to, and answers passed back.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use oarlock_meta::Status;
+use oarlock_streams::upgrade;
+
+use super::location::Location;
+use crate::http::{Body, BodyError};
+use crate::server::Server;
+
+/// Headers that are about one connection, not about what is carried on it (RFC 9110, 7.6.1).
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Sends a request over a connection of its own, which lives until the answer's body has been read or taken over.
+///
+/// # Errors
+/// 404 for an unknown node, 500 when there is no connection or no answer.
+pub(crate) async fn send<B>(
+    server: &Server,
+    to: &Location,
+    mut request: Request<B>,
+) -> Result<Response<Incoming>, Status>
+where
+    B: hyper::body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
+{
+    if !request.headers().contains_key(header::HOST) {
+        let host = HeaderValue::from_str(&to.host()).map_err(Status::internal_error)?;
+        request.headers_mut().insert(header::HOST, host);
+    }
+    let io = to.connect(server).await?;
+    let failed = |error: hyper::Error| Status::unexpected(format!("error sending request: {error}"));
+    let (answer, carry) = upgrade::send(io, request).await.map_err(failed)?;
+    let stop = server.streams().token();
+    let carry = async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = carry => {}
+        }
+    };
+    server.streams().spawn("backend", carry).map_err(|error| Status::service_unavailable(error.to_string()))?;
+    answer.await.map_err(failed)
+}
+
+/// A request without a body.
+///
+/// # Errors
+/// 500 when the path is none.
+pub(crate) fn bare(method: Method, path: &str) -> Result<Request<Empty<Bytes>>, Status> {
+    let mut request = Request::new(Empty::new());
+    *request.method_mut() = method;
+    *request.uri_mut() = path.parse().map_err(Status::internal_error)?;
+    Ok(request)
+}
+
+/// An answer, passed back. When its body breaks off, so does this one.
+pub(crate) fn passed(mut response: Response<Incoming>) -> Response<Body> {
+    forget_hops(response.headers_mut());
+    response.map(|body| body.map_err(BodyError::from).boxed_unsync())
+}
+
+/// Takes out what is about one connection.
+pub(super) fn forget_hops(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in HOP_BY_HOP.iter().chain(&named) {
+        headers.remove(name);
+    }
+}

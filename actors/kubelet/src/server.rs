@@ -1,0 +1,122 @@
+//! The kubelet's own server (upstream `pkg/kubelet/server`): logs, exec, attach and port-forward for the apiserver, health and figures for whoever
+//! may see them.
+//!
+//! One server answers for all nodes of a process, so that thousands of simulated nodes need one port. Which node is meant follows from the pod
+//! in the path; otherwise from the `Host` header where it is a node's name (our apiserver sets it); otherwise there must be only one.
+//!
+//! Who asks is known by a client certificate of the cluster's authority or by a token that the apiserver has reviewed; whether they may is what
+//! the apiserver says about `nodes/<subresource>` ([`attributes`]). Nobody is anonymous. The read-only port, where it is asked for, needs
+//! neither and serves only what is safe to show.
+//!
+//! The apiserver of the same process comes the same way, over a pipe instead of TLS ([`Server::connect`]).
+
+mod access;
+mod answer;
+mod attributes;
+mod listener;
+mod place;
+mod proxy;
+mod route;
+mod stats;
+
+use std::sync::Arc;
+
+use http::Request;
+use hyper::body::Incoming;
+use oarlock_pki::{CertificateDer, ClientTrust};
+use oarlock_runtime::gate::Gate;
+use oarlock_runtime::{Phase, System};
+use oarlock_streams::BoxIo;
+
+use crate::fleet::{Fleet, KubeletHandle};
+use access::Access;
+use answer::{Answer, Refusal};
+
+pub(crate) use listener::LISTENER;
+
+/// Bytes on their way between the apiserver and a kubelet of the same process, each way.
+const PIPE: usize = 64 << 10;
+
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct User {
+    /// Name.
+    pub name: String,
+    /// Groups.
+    pub groups: Vec<String>,
+}
+
+/// How a request reached the server.
+#[derive(Clone, Debug)]
+enum Peer {
+    /// From this process, as this user, to this node.
+    Inside(Arc<User>, Box<KubeletHandle>),
+    /// Over TLS, with these certificates.
+    Outside(Arc<[CertificateDer<'static>]>),
+    /// At the read-only port.
+    Reader,
+}
+
+/// The server of a process's kubelets. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    system: System,
+    fleet: Fleet,
+    access: Access,
+    /// What goes on when the request that began it has been answered.
+    streams: Gate,
+}
+
+impl Server {
+    /// A server for the nodes of `fleet`. `clients` says whose certificates are believed; without it only tokens are.
+    #[must_use]
+    pub fn new(system: &System, fleet: &Fleet, clients: Option<ClientTrust>) -> Self {
+        let streams = system.gate("kubelet.streams", Phase::Ingress);
+        let (system, fleet, access) = (system.clone(), fleet.clone(), Access::new(clients));
+        Self { inner: Arc::new(Inner { system, fleet, access, streams }) }
+    }
+
+    /// A connection to the kubelet of `node`, which must be of this process, for HTTP/1.1 as `user`.
+    #[must_use]
+    pub fn connect(&self, node: &str, user: User) -> Option<BoxIo> {
+        let peer = Peer::Inside(Arc::new(user), Box::new(self.inner.fleet.node(node)?));
+        let (near, far) = tokio::io::duplex(PIPE);
+        let gate = self.inner.streams.clone();
+        let serve = listener::connection(self.clone(), gate.token(), far, peer);
+        // While the process shuts down there is nobody to talk to.
+        gate.spawn("pipe", serve).ok()?;
+        Some(Box::new(near))
+    }
+
+    /// Answers a request.
+    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
+        match self.try_answer(peer, request).await {
+            Ok(answer) => answer,
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    async fn try_answer(&self, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
+        let path = request.uri().path();
+        let node = match peer {
+            Peer::Inside(_, node) => (**node).clone(),
+            _ => place::node(&self.inner.fleet, path, request.headers()).await?,
+        };
+        let user = match peer {
+            Peer::Inside(user, _) => Some(user.clone()),
+            Peer::Outside(chain) => Some(self.inner.access.authenticate(&node, chain, request.headers()).await?),
+            Peer::Reader => None,
+        };
+        match user {
+            Some(user) => self.inner.access.authorize(&node, &user, request.method(), path).await?,
+            None if attributes::is_public(path) => {}
+            None => return Err(Refusal::new(404, "404 page not found\n")),
+        }
+        route::route(self, &node, request).await
+    }
+}

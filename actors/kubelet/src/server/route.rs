@@ -1,0 +1,196 @@
+//! From paths to answers.
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use hyper::body::Incoming;
+use oarlock_schema::Str;
+
+use super::answer::{self, Answer, Refusal};
+use super::place::Place;
+use super::{Server, proxy, stats};
+use crate::cri::{self, Streams};
+use crate::fleet::{Found, KubeletHandle};
+
+/// How long a command of `/run` may take.
+const RUN: Duration = Duration::from_secs(120);
+
+/// Answers a request that may be made.
+pub(super) async fn route(
+    server: &Server,
+    node: &KubeletHandle,
+    request: Request<Incoming>,
+) -> Result<Answer, Refusal> {
+    let path = request.uri().path().trim_end_matches('/').to_owned();
+    let place = Place::parse(&path);
+    let methods: &[Method] = match (path.as_str(), &place) {
+        (_, Some(("exec" | "attach" | "portForward", _))) => &[Method::GET, Method::POST],
+        (_, Some(("run", _))) => &[Method::POST],
+        _ => &[Method::GET, Method::HEAD],
+    };
+    if !methods.contains(request.method()) {
+        return Err(Refusal::new(405, "405: Method Not Allowed"));
+    }
+    match (path.as_str(), place) {
+        (_, Some(("containerLogs", _))) | ("/pods", _) => {
+            let target = request.uri().path_and_query().map_or(path.as_str(), |target| target.as_str());
+            Ok(answer::reply(node.get(target).await?))
+        }
+        ("/healthz" | "/healthz/ping" | "/healthz/log" | "/healthz/syncloop", _) => {
+            // The node's actor must still be there to answer.
+            node.find("", "").await?;
+            Ok(answer::text(200, "ok"))
+        }
+        ("/runningpods", _) => Ok(answer::whole(200, "application/json", stats::running(node).await?)),
+        ("/stats/summary" | "/stats", _) => Ok(answer::whole(200, "application/json", stats::summary(node).await?)),
+        ("/metrics", _) => {
+            Ok(answer::whole(200, "text/plain; version=0.0.4; charset=utf-8", oarlock_telemetry::registry().encode()))
+        }
+        (_, Some((what, place))) => on_container(server, node, what, &place, request).await,
+        _ => Err(Refusal::new(404, "404 page not found\n")),
+    }
+}
+
+async fn on_container(
+    server: &Server,
+    node: &KubeletHandle,
+    what: &str,
+    place: &Place,
+    request: Request<Incoming>,
+) -> Result<Answer, Refusal> {
+    let query = Query::of(&request);
+    let streams = match what {
+        "exec" | "attach" => query.streams()?,
+        _ => Streams::default(),
+    };
+    let found = node.find(&place.namespace, &place.pod).await?;
+    let found = found.ok_or_else(|| Refusal::new(404, "pod does not exist"))?;
+    let same = place.uid.as_ref().is_none_or(|uid| *uid == found.uid);
+    let named = found.running.iter().find(|(name, _)| same && *name == place.container).map(|(_, id)| id.as_str());
+    let quoted = oarlock_meta::quote::quote(&place.container);
+    let missing = || Refusal::new(500, format!("container not found ({quoted})"));
+    let runtime = node.runtime();
+    let url = match what {
+        "exec" => runtime.exec(named.ok_or_else(missing)?, &query.all("command"), streams).await,
+        "attach" => {
+            let absent = || {
+                let text = format!("container {} not found in pod {}_{}", place.container, place.pod, place.namespace);
+                Refusal::new(500, text)
+            };
+            let id = named.ok_or_else(absent)?;
+            let tty = stats::has_tty(node, place).await?;
+            runtime.attach(id, Streams { tty, stderr: streams.stderr && !tty, ..streams }).await
+        }
+        "run" => {
+            let command: Vec<Str> = query.first("cmd").split(' ').map(Str::from).collect();
+            let ran = runtime.exec_sync(named.ok_or_else(missing)?, &command, RUN).await.map_err(refusal)?;
+            return Ok(answer::whole(200, "application/json", [ran.stdout, ran.stderr].concat()));
+        }
+        _ if !same => return Err(Refusal::new(404, "pod not found")),
+        _ => runtime.port_forward(&sandbox(&found, place)?, &query.ports(&request)?).await,
+    };
+    proxy::pass(server, request, &url.map_err(refusal)?).await
+}
+
+fn sandbox(found: &Found, place: &Place) -> Result<Str, Refusal> {
+    let text =
+        || format!("pod not found ({})", oarlock_meta::quote::quote(&format!("{}_{}", place.pod, place.namespace)));
+    found.sandbox.clone().ok_or_else(|| Refusal::new(500, text()))
+}
+
+/// Upstream `streaming.WriteError`.
+fn refusal(error: cri::Error) -> Refusal {
+    let code = if matches!(error, cri::Error::NotFound(_)) { 404 } else { 500 };
+    Refusal::new(code, error.to_string())
+}
+
+/// The query of a request.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn of(request: &Request<Incoming>) -> Self {
+        let query = request.uri().query().unwrap_or("");
+        Self(query.split('&').filter(|pair| !pair.is_empty()).map(decoded).collect())
+    }
+
+    fn first(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    fn all(&self, name: &str) -> Vec<Str> {
+        self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str().into()).collect()
+    }
+
+    /// Upstream `remotecommand.NewOptions`.
+    fn streams(&self) -> Result<Streams, Refusal> {
+        // The names of upstream's parameters are not those of the API.
+        let set = |name| self.first(name) == "1";
+        let (stdin, stdout, stderr, tty) = (set("input"), set("output"), set("error"), set("tty"));
+        if !stdin && !stdout && !stderr {
+            return Err(Refusal::new(400, "you must specify at least 1 of stdin, stdout, stderr"));
+        }
+        Ok(Streams { stdin, stdout, stderr: stderr && !tty, tty })
+    }
+
+    /// Upstream `portforward.NewV4Options`: only WebSocket says its ports beforehand.
+    fn ports(&self, request: &Request<Incoming>) -> Result<Vec<u16>, Refusal> {
+        if !oarlock_streams::websocket::asked(request.headers()) {
+            return Ok(Vec::new());
+        }
+        let given = self.all("port");
+        if given.is_empty() {
+            return Err(Refusal::new(400, "query parameter \"port\" is required"));
+        }
+        let one = |text: &str| match text.parse::<u16>() {
+            Ok(0) => Err(Refusal::new(400, format!("port {text:?} must be > 0"))),
+            Ok(port) => Ok(port),
+            Err(error) => Err(Refusal::new(400, format!("unable to parse {text:?} as a port: {error}"))),
+        };
+        given.iter().flat_map(|text| text.split(',')).map(one).collect()
+    }
+}
+
+fn decoded(pair: &str) -> (String, String) {
+    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    (unescaped(name), unescaped(value))
+}
+
+/// Percent-encoding of forms; what is none stays as it is.
+fn unescaped(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        let digits = behind.first_chunk::<2>().filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match (byte, digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
+            (b'%', Some(decoded)) => {
+                out.push(decoded);
+                rest = behind.get(2..).unwrap_or_default();
+            }
+            (b'+', _) => out.push(b' '),
+            _ => out.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_streams_and_commands() {
+        let query = Query(
+            "input=1&output=1&tty=1&error=1&command=sh&command=-c&command=echo+a%20%26%2b"
+                .split('&')
+                .map(decoded)
+                .collect(),
+        );
+        let wanted = Streams { stdin: true, stdout: true, stderr: false, tty: true };
+        assert_eq!(query.streams().unwrap(), wanted);
+        assert_eq!(query.all("command"), ["sh", "-c", "echo a &+"]);
+        assert!(Query(Vec::new()).streams().is_err());
+        assert_eq!(unescaped("100%"), "100%");
+    }
+}

@@ -1,0 +1,79 @@
+//! What the kubelet's server tells of pods: which run, since when, and what a container's spec says about its terminal.
+
+use oarlock_meta::Status;
+use oarlock_schema::{Str, resource};
+use serde_json::{Value, json};
+
+use super::answer::Refusal;
+use super::place::Place;
+use crate::cri::SandboxState;
+use crate::fleet::KubeletHandle;
+
+/// A list of pods is read up to so many bytes.
+const MAX_LIST: usize = 256 << 20;
+
+async fn pods(node: &KubeletHandle) -> Result<Vec<Value>, Status> {
+    let list = node.get("/pods").await?.bytes(MAX_LIST).await?;
+    let mut list: Value = serde_json::from_slice(&list).map_err(Status::internal_error)?;
+    match list.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// `/stats/summary` (`k8s.io/kubelet/pkg/apis/stats/v1alpha1`): the pods that have started, and their containers. Figures that nobody takes are
+/// absent, as upstream leaves out what a runtime does not tell.
+pub(super) async fn summary(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
+    let pods = pods(node).await?;
+    let started = pods.iter().filter_map(|pod| {
+        let start = pod.pointer("/status/startTime")?;
+        let of = |field| pod.pointer(field).cloned().unwrap_or_default();
+        let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
+        let running = statuses.filter_map(|status| {
+            let since = status.pointer("/state/running/startedAt")?;
+            Some(json!({"name": status.get("name"), "startTime": since}))
+        });
+        let reference =
+            json!({"name": of("/metadata/name"), "namespace": of("/metadata/namespace"), "uid": of("/metadata/uid")});
+        Some(json!({"podRef": reference, "startTime": start, "containers": running.collect::<Vec<_>>()}))
+    });
+    let summary = json!({"node": {"nodeName": node.name()}, "pods": started.collect::<Vec<_>>()});
+    Ok(summary.to_string().into_bytes())
+}
+
+/// `/runningpods/`: the pods that the runtime has, with what is known of them.
+pub(super) async fn running(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
+    let sandboxes = node.runtime().list_pod_sandbox(None).await;
+    let sandboxes = sandboxes.map_err(|error| Refusal::new(500, error.to_string()))?;
+    let ready: Vec<&Str> =
+        sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).map(|sandbox| &sandbox.uid).collect();
+    let pods = pods(node).await?;
+    let running = pods.iter().filter_map(|pod| {
+        let meta = pod.get("metadata")?;
+        let uid = meta.get("uid")?.as_str()?;
+        if !ready.iter().any(|known| known.as_str() == uid) {
+            return None;
+        }
+        let containers = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+        let containers =
+            containers.map(|container| json!({"name": container.get("name"), "image": container.get("image")}));
+        Some(json!({
+            "metadata": {"name": meta.get("name"), "namespace": meta.get("namespace"), "uid": uid},
+            "spec": {"containers": containers.collect::<Vec<_>>()},
+            "status": {},
+        }))
+    });
+    let list = json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": running.collect::<Vec<_>>()});
+    Ok(list.to_string().into_bytes())
+}
+
+/// Whether a container's spec gives it a terminal: what a process was started with cannot be changed by who attaches to it.
+pub(super) async fn has_tty(node: &KubeletHandle, place: &Place) -> Result<bool, Refusal> {
+    let pods = resource("", "v1", "pods").ok_or_else(|| Refusal::new(500, "the schema has no pods"))?;
+    let pod = node.client().get(pods, &place.namespace, &place.pod).await?;
+    let pod: Value = serde_json::from_slice(&pod.bytes).map_err(|error| Refusal::new(500, error.to_string()))?;
+    let lists = ["containers", "initContainers", "ephemeralContainers"];
+    let all = lists.iter().filter_map(|list| pod.get("spec")?.get(list)?.as_array()).flatten();
+    let mut named = all.filter(|container| container.get("name").and_then(Value::as_str) == Some(&place.container));
+    Ok(named.any(|container| container.get("tty") == Some(&Value::Bool(true))))
+}

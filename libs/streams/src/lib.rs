@@ -1,0 +1,27 @@
+//! Streams of users to containers, as Kubernetes carries them.
+//!
+//! * [`spdy`]: SPDY/3.1 as far as its one remaining user needs it: many byte streams over one upgraded HTTP connection.
+//! * [`upgrade`]: upgraded HTTP/1.1 connections: who asks for one, how one is asked for, how two are joined.
+//! * [`websocket`]: the server's side of WebSocket, and a tunnel of bytes through it (KEP-4006, port-forward).
+//! * [`remote_command`]: the protocols of exec and attach, and the translation of WebSocket `v5.channel.k8s.io` to SPDY (KEP-4006).
+//!
+//! Everything here is a future that its caller runs and drops: nothing is spawned, nothing outlives it, and no buffer grows with what a
+//! peer sends or another is slow to take.
+
+pub mod remote_command;
+pub mod spdy;
+pub mod upgrade;
+pub mod websocket;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// A connection, whatever carries it.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
+
+/// A boxed [`Io`].
+pub type BoxIo = Box<dyn Io>;
+
+/// At most so many bytes are carried in one piece.
+pub(crate) const CHUNK: usize = 32 << 10;

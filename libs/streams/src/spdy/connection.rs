@@ -1,0 +1,302 @@
+//! A connection: one future reads and writes, handles open and accept streams.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+
+use super::frame::{Frame, Head, REFUSED, data_head};
+use super::headers::{Packer, Unpacker};
+use super::stream::Stream;
+use super::{Error, Headers};
+use crate::{CHUNK, Io};
+
+/// Pieces of a stream that wait for its reader.
+const PARTS: usize = 4;
+/// Frames that wait for the connection.
+const OUT: usize = 8;
+/// Streams that the peer may have begun and nobody has accepted.
+const BACKLOG: usize = 32;
+/// Streams at once.
+const STREAMS: usize = 1024;
+/// How long a peer may take to answer to a new stream (client-go: `createStreamResponseTimeout`).
+const ANSWER: Duration = Duration::from_secs(30);
+/// A client says so often that it lives (upstream's `PingPeriod` towards kubelets), which keeps middlemen from forgetting the connection.
+const PING: Duration = Duration::from_secs(5);
+
+/// Which side this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It asked for the connection; its streams have odd numbers.
+    Client,
+    /// It was asked; its streams have even numbers.
+    Server,
+}
+
+/// What waits to be written.
+#[derive(Debug)]
+pub(super) enum Out {
+    Frame(Frame),
+    Data { id: u32, data: Bytes, fin: bool },
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Unset when the peer is done.
+    parts: Option<mpsc::Sender<Bytes>>,
+    answered: Option<oneshot::Sender<()>>,
+}
+
+/// The streams that somebody holds.
+#[derive(Debug, Default)]
+pub(super) struct Table(Mutex<HashMap<u32, Entry>>);
+
+impl Table {
+    /// Whether the peer was done with it.
+    pub(super) fn forget(&self, id: u32) -> bool {
+        self.0.lock().remove(&id).is_none_or(|entry| entry.parts.is_none())
+    }
+
+    fn parts(&self, id: u32) -> Option<mpsc::Sender<Bytes>> {
+        self.0.lock().get(&id).and_then(|entry| entry.parts.clone())
+    }
+
+    fn change(&self, id: u32, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.0.lock().get_mut(&id) {
+            change(entry);
+        }
+    }
+}
+
+/// The handle on a connection. When it and all streams are dropped, the connection ends in good order.
+#[derive(Debug)]
+pub struct Connection {
+    out: mpsc::Sender<Out>,
+    table: Arc<Table>,
+    /// The number of the next own stream. Held while it is announced: numbers must rise on the wire.
+    next: tokio::sync::Mutex<u32>,
+    incoming: mpsc::Receiver<Stream>,
+}
+
+/// Begins to speak SPDY on `io`. The future carries everything; it ends when the peer is gone or nobody holds the connection any more. The most
+/// that is kept in memory is [`CHUNK`] bytes times 8, plus 4 for each stream that is not read.
+pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Result<(), Error>> + Send) {
+    let (out, outgoing) = mpsc::channel(OUT);
+    let (accepted, incoming) = mpsc::channel(BACKLOG);
+    let (pongs, pongs_out) = mpsc::channel(PARTS);
+    let table = Arc::new(Table::default());
+    let reader = Reader {
+        role,
+        table: table.clone(),
+        out: out.downgrade(),
+        accepted,
+        pongs,
+        unpacker: Unpacker::new(),
+        last: 0,
+    };
+    let first = if role == Role::Client { 1 } else { 2 };
+    let connection = Connection { out, table: table.clone(), next: tokio::sync::Mutex::new(first), incoming };
+    let carry = async move {
+        let (read, write) = tokio::io::split(io);
+        let result = tokio::select! {
+            result = reader.run(read) => result,
+            result = run_writer(write, outgoing, pongs_out, role) => result,
+        };
+        // Whoever waits for data or an answer learns that none comes.
+        table.0.lock().clear();
+        result
+    };
+    (connection, carry)
+}
+
+impl Connection {
+    /// Opens a stream; returns when the peer has taken it.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] when the connection is over or the peer refuses the stream, [`Error::Late`] after 30 s.
+    pub async fn open(&self, headers: Headers) -> Result<Stream, Error> {
+        let (answered, answer) = oneshot::channel();
+        let (parts, receiver) = mpsc::channel(PARTS);
+        let mut next = self.next.lock().await;
+        let id = *next;
+        *next = next.checked_add(2).filter(|next| *next <= 0x7fff_ffff).ok_or(Error::Closed)?;
+        self.table.0.lock().insert(id, Entry { parts: Some(parts), answered: Some(answered) });
+        let stream = Stream::new(id, headers.clone(), receiver, self.out.clone(), self.table.clone());
+        let open = Out::Frame(Frame::Open { id, fin: false, headers });
+        self.out.send(open).await.map_err(|_| Error::Closed)?;
+        drop(next);
+        match tokio::time::timeout(ANSWER, answer).await {
+            Ok(Ok(())) => Ok(stream),
+            Ok(Err(_)) => Err(Error::Closed),
+            Err(_) => Err(Error::Late),
+        }
+    }
+
+    /// The next stream that the peer opened; `None` when the peer is gone. Cancel safe.
+    pub async fn accept(&mut self) -> Option<Stream> {
+        self.incoming.recv().await
+    }
+}
+
+struct Reader {
+    role: Role,
+    table: Arc<Table>,
+    /// Weak: what reads must not keep what writes.
+    out: mpsc::WeakSender<Out>,
+    accepted: mpsc::Sender<Stream>,
+    pongs: mpsc::Sender<u32>,
+    unpacker: Unpacker,
+    /// The last stream that the peer began.
+    last: u32,
+}
+
+impl Reader {
+    async fn run(mut self, io: impl AsyncRead + Unpin) -> Result<(), Error> {
+        let mut io = BufReader::with_capacity(CHUNK, io);
+        loop {
+            if io.fill_buf().await?.is_empty() {
+                return Ok(());
+            }
+            let mut head = [0; 8];
+            io.read_exact(&mut head).await?;
+            match Head::parse(head)? {
+                Head::Data { id, fin, length } => self.data(&mut io, id, fin, length).await?,
+                Head::Control { kind, flags, length } => {
+                    let mut payload = vec![0; length];
+                    io.read_exact(&mut payload).await?;
+                    let frame = Frame::parse(kind, flags, &payload, &mut self.unpacker)?;
+                    if self.frame(frame).await? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn data<R: AsyncRead + Unpin>(
+        &self,
+        io: &mut BufReader<R>,
+        id: u32,
+        fin: bool,
+        length: usize,
+    ) -> Result<(), Error> {
+        let parts = self.table.parts(id);
+        let mut left = length;
+        while left > 0 {
+            let there = io.fill_buf().await?;
+            if there.is_empty() {
+                return Err(Error::Protocol("cut off"));
+            }
+            let part = there.get(..left.min(there.len())).unwrap_or_default();
+            let (part, taken) = (Bytes::copy_from_slice(part), part.len());
+            io.consume(taken);
+            left -= taken;
+            if let Some(parts) = &parts {
+                // Fails when its receiver was dropped: then it is forgotten.
+                let _ = parts.send(part).await;
+            }
+        }
+        if fin {
+            self.table.change(id, |entry| entry.parts = None);
+        }
+        Ok(())
+    }
+
+    /// Takes a frame; `true` when it is the last one.
+    async fn frame(&mut self, frame: Frame) -> Result<bool, Error> {
+        match frame {
+            Frame::Open { id, fin, headers } => self.opened(id, fin, headers).await?,
+            Frame::Reply { id, fin } => self.table.change(id, |entry| {
+                if let Some(answered) = entry.answered.take() {
+                    // Who waited may have given up.
+                    let _ = answered.send(());
+                }
+                if fin {
+                    entry.parts = None;
+                }
+            }),
+            Frame::Reset { id, .. } => self.table.change(id, |entry| (entry.parts, entry.answered) = (None, None)),
+            Frame::Headers { id, fin: true } => self.table.change(id, |entry| entry.parts = None),
+            Frame::Ping { id } if self.foreign(id) => {
+                // A peer that does not read its answers gets fewer of them.
+                let _ = self.pongs.try_send(id);
+            }
+            Frame::GoAway { .. } => return Ok(true),
+            Frame::Ping { .. } | Frame::Headers { .. } | Frame::Ignored => {}
+        }
+        Ok(false)
+    }
+
+    async fn opened(&mut self, id: u32, fin: bool, headers: Headers) -> Result<(), Error> {
+        if !self.foreign(id) || id <= self.last {
+            return Err(Error::Protocol("wrong number of a stream"));
+        }
+        self.last = id;
+        let Some(out) = self.out.upgrade() else { return Ok(()) };
+        if self.table.0.lock().len() >= STREAMS {
+            return out.send(Out::Frame(Frame::Reset { id, status: REFUSED })).await.map_err(|_| Error::Closed);
+        }
+        let (parts, receiver) = mpsc::channel(PARTS);
+        let parts = (!fin).then_some(parts);
+        self.table.0.lock().insert(id, Entry { parts, answered: None });
+        let stream = Stream::new(id, headers, receiver, out.clone(), self.table.clone());
+        out.send(Out::Frame(Frame::Reply { id, fin: false })).await.map_err(|_| Error::Closed)?;
+        // Nobody accepts: the stream is dropped, and with it reset.
+        let _ = self.accepted.send(stream).await;
+        Ok(())
+    }
+
+    /// The peer's numbers are even where one's own are odd.
+    fn foreign(&self, id: u32) -> bool {
+        id.is_multiple_of(2) == (self.role == Role::Client)
+    }
+}
+
+async fn run_writer(
+    mut io: impl AsyncWrite + Unpin,
+    mut outgoing: mpsc::Receiver<Out>,
+    mut pongs: mpsc::Receiver<u32>,
+    role: Role,
+) -> Result<(), Error> {
+    let mut packer = Packer::new()?;
+    let mut buffer = BytesMut::new();
+    let mut ticks = tokio::time::interval(PING);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.reset();
+    let mut ping = 1_u32;
+    loop {
+        let next = tokio::select! {
+            biased;
+            Some(id) = pongs.recv() => Some(Out::Frame(Frame::Ping { id })),
+            next = outgoing.recv() => next,
+            _ = ticks.tick(), if role == Role::Client => {
+                ping = if ping >= 0x7fff_fffd { 1 } else { ping + 2 };
+                Some(Out::Frame(Frame::Ping { id: ping }))
+            }
+        };
+        match next {
+            Some(Out::Data { id, mut data, fin }) => {
+                io.write_all(&data_head(id, fin, data.len())).await?;
+                io.write_all_buf(&mut data).await?;
+            }
+            Some(Out::Frame(frame)) => {
+                buffer.clear();
+                frame.put(&mut buffer, &mut packer)?;
+                io.write_all_buf(&mut buffer).await?;
+            }
+            None => {
+                Frame::GoAway { last: 0 }.put(&mut buffer, &mut packer)?;
+                io.write_all_buf(&mut buffer).await?;
+                io.shutdown().await?;
+                return Ok(());
+            }
+        }
+        if outgoing.is_empty() {
+            io.flush().await?;
+        }
+    }
+}

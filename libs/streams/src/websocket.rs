@@ -1,0 +1,167 @@
+//! The server's side of WebSocket (RFC 6455).
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures::{SinkExt, StreamExt};
+use http::header::{
+    CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::{Response, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+
+use crate::upgrade::wanted;
+use crate::{CHUNK, Io};
+
+pub use tokio_tungstenite::tungstenite::Message;
+
+/// A connection that speaks WebSocket.
+pub type WebSocket<T> = WebSocketStream<T>;
+
+/// What the protocols of tunnelled SPDY begin with, before the name of the protocol inside (`portforward.k8s.io` alone, today).
+const TUNNEL: &str = "SPDY/3.1+";
+const SUFFIX: &str = ".k8s.io";
+/// A message of a client is at most so long (upstream's library: 32 MiB).
+const MAX_MESSAGE: usize = 32 << 20;
+/// How long the last message may take to go out.
+const LAST: Duration = Duration::from_secs(10);
+
+/// Whether a request asks for WebSocket.
+#[must_use]
+pub fn asked(headers: &HeaderMap) -> bool {
+    wanted(headers) && headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// The subprotocols that a request offers, in its order.
+pub fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|protocol| !protocol.is_empty())
+}
+
+/// The SPDY protocols that a request wants to tunnel.
+pub fn tunnelled(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    protocols(headers)
+        .filter(|protocol| protocol.ends_with(SUFFIX))
+        .filter_map(|protocol| protocol.strip_prefix(TUNNEL))
+}
+
+/// The name under which a SPDY protocol is tunnelled.
+#[must_use]
+pub fn tunnel_of(protocol: &str) -> String {
+    format!("{TUNNEL}{protocol}")
+}
+
+/// The answer to a request for WebSocket.
+///
+/// # Errors
+/// What is wrong with the request, for a 400.
+pub fn accept(headers: &HeaderMap, protocol: Option<&str>) -> Result<Response<()>, &'static str> {
+    let key = headers.get(SEC_WEBSOCKET_KEY).ok_or("no Sec-WebSocket-Key")?;
+    if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        return Err("Sec-WebSocket-Version is not 13");
+    }
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let answer = response.headers_mut();
+    answer.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    answer.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(|_| "unusable key")?;
+    answer.insert(SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(protocol) = protocol {
+        let protocol = HeaderValue::from_str(protocol).map_err(|_| "unusable protocol")?;
+        answer.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
+    Ok(response)
+}
+
+/// Speaks WebSocket as the server on a connection whose upgrade was answered.
+pub async fn serve<T: Io>(io: T) -> WebSocket<T> {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(CHUNK)
+        .max_message_size(Some(MAX_MESSAGE))
+        .max_frame_size(Some(MAX_MESSAGE));
+    WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await
+}
+
+/// Says goodbye.
+pub async fn close<T: Io>(mut socket: WebSocket<T>) {
+    let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+    // A client that does not listen any more is gone anyway.
+    let _ = tokio::time::timeout(LAST, socket.close(Some(frame))).await;
+}
+
+/// Carries the bytes of binary messages both ways until one side is done, then ends both.
+pub async fn tunnel(socket: WebSocket<impl Io>, other: impl Io) {
+    let (mut sink, mut source) = socket.split();
+    let (mut read, mut write) = tokio::io::split(other);
+    let inwards = async {
+        while let Some(Ok(message)) = source.next().await {
+            match message {
+                Message::Binary(data) => write.write_all(&data).await?,
+                Message::Close(_) | Message::Text(_) => break,
+                _ => continue,
+            }
+            write.flush().await?;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    let outwards = async {
+        let mut buffer = BytesMut::new();
+        loop {
+            buffer.reserve(CHUNK);
+            if (&mut read).take(CHUNK as u64).read_buf(&mut buffer).await? == 0 {
+                return Ok(());
+            }
+            sink.send(Message::Binary(buffer.split().freeze())).await.map_err(std::io::Error::other)?;
+        }
+    };
+    let ended = tokio::select! {
+        ended = inwards => ended,
+        ended = outwards => ended,
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "tunnel ended");
+    }
+    let last = async {
+        // Either may be gone already.
+        let _ = write.shutdown().await;
+        if let Ok(socket) = sink.reunite(source) {
+            close(socket).await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST, last).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&str, &str)| (name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap());
+        pairs.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn reads_what_clients_offer() {
+        let upgrade = [("Connection", "keep-alive, Upgrade"), ("Upgrade", "WebSocket")];
+        assert!(asked(&headers(&upgrade)));
+        assert!(!asked(&headers(&upgrade[..1])) && !asked(&headers(&upgrade[1..])));
+        let offered =
+            headers(&[("Sec-WebSocket-Protocol", "v5.channel.k8s.io, SPDY/3.1+portforward.k8s.io,SPDY/3.1+x")]);
+        assert_eq!(protocols(&offered).count(), 3);
+        assert_eq!(tunnelled(&offered).collect::<Vec<_>>(), ["portforward.k8s.io"]);
+    }
+
+    #[test]
+    fn answers_as_the_rfc_has_it() {
+        let request = headers(&[("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="), ("Sec-WebSocket-Version", "13")]);
+        let answer = accept(&request, Some("v5.channel.k8s.io")).unwrap();
+        assert_eq!(answer.headers()[SEC_WEBSOCKET_ACCEPT], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert!(accept(&headers(&[("Sec-WebSocket-Version", "13")]), None).is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! The kubelet's own server: flags, addresses, certificate.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use oarlock_config::{Endpoint, ServerTrust};
+use oarlock_kubelet::Fleet;
+use oarlock_kubelet::server::Server;
+use oarlock_pki::tls::ServingCertificate;
+use oarlock_pki::{AtomicFiles, ClientTrust, Leaf, San, Subject, Visibility, parse_chain};
+use oarlock_runtime::System;
+use rustls_pki_types::PrivateKeyDer;
+use rustls_pki_types::pem::PemObject;
+use tokio::net::TcpListener;
+
+use crate::identity::Signer;
+
+/// Port asked for first (upstream's).
+const PORT: u16 = 10250;
+/// Ports tried after it when it is taken and nobody asked for it by name.
+const MORE_PORTS: u16 = 64;
+/// A certificate names so many nodes at most; the apiserver calls addresses.
+const NAMES: usize = 64;
+
+/// Flags of the kubelet's server; names are upstream's.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Address on which the kubelet's server listens.
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    pub address: IpAddr,
+    /// Port of the kubelet's server, for all nodes of this process; 0 takes a free one. Without this flag 10250, or the next free one.
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Port that serves /healthz, /pods and /stats/summary to everybody, over plain HTTP; 0 is none.
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    pub read_only_port: u16,
+    /// The nodes' address, under which the API server reaches them. Without this flag the one listened on, or one of the host's.
+    #[arg(long, value_name = "IP")]
+    pub node_ip: Option<IpAddr>,
+    /// Authorities whose client certificates are believed. Without this flag those of the kubeconfig, which signed the API server's.
+    #[arg(long, value_name = "FILE")]
+    pub client_ca_file: Option<PathBuf>,
+    /// Certificate of the kubelet's server. Without it one is made at each start: signed by the cluster's authority with --data-dir, else by its own.
+    #[arg(long, value_name = "FILE", requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// Where to keep a certificate made here (kubelet.crt, kubelet.key); without this flag it is kept in memory.
+    #[arg(long, value_name = "DIR")]
+    pub cert_dir: Option<PathBuf>,
+}
+
+/// The server's sockets, bound before nodes register, so that they can say where they are reached.
+pub(crate) struct Bound {
+    socket: TcpListener,
+    read_only: Option<TcpListener>,
+    /// The nodes' address.
+    pub(crate) node_ip: IpAddr,
+    /// The port they name.
+    pub(crate) port: u16,
+}
+
+/// Binds what the flags ask for.
+///
+/// # Errors
+/// When a port is taken, or the host has no address to give.
+pub(crate) async fn bind(args: &Args) -> anyhow::Result<Bound> {
+    let socket = match args.port {
+        Some(port) => listen(args.address, port).await?,
+        None => first_free(args.address).await?,
+    };
+    let read_only = match args.read_only_port {
+        0 => None,
+        port => Some(listen(args.address, port).await?),
+    };
+    let node_ip = match args.node_ip {
+        Some(ip) => ip,
+        None if args.address.is_unspecified() => routed(args.address).context("pass --node-ip")?,
+        None => args.address,
+    };
+    let port = socket.local_addr()?.port();
+    Ok(Bound { socket, read_only, node_ip, port })
+}
+
+async fn listen(ip: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
+    TcpListener::bind((ip, port)).await.with_context(|| format!("{ip}:{port}"))
+}
+
+async fn first_free(ip: IpAddr) -> anyhow::Result<TcpListener> {
+    for port in PORT..PORT + MORE_PORTS {
+        match TcpListener::bind((ip, port)).await {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            bound => return bound.with_context(|| format!("{ip}:{port}")),
+        }
+    }
+    listen(ip, PORT + MORE_PORTS).await
+}
+
+/// The address from which this host would reach others. Nothing is sent: 203.0.113.1 (TEST-NET-3, RFC 5737) stands for "elsewhere".
+fn routed(unspecified: IpAddr) -> anyhow::Result<IpAddr> {
+    let elsewhere = if unspecified.is_ipv4() { "203.0.113.1:9" } else { "[2001:db8::1]:9" };
+    let socket = std::net::UdpSocket::bind((unspecified, 0))?;
+    socket.connect(elsewhere)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// Starts the server for the nodes of `fleet`.
+///
+/// # Errors
+/// When certificates are unusable or an actor cannot be spawned.
+pub(crate) async fn start(
+    system: &System,
+    fleet: &Fleet,
+    args: &Args,
+    bound: Bound,
+    endpoint: &Endpoint,
+    signer: Option<&Signer>,
+) -> anyhow::Result<()> {
+    let clients = clients(args, endpoint)?;
+    let mut sans = vec![San::Ip(bound.node_ip), San::Ip(args.address), San::Dns("localhost".to_owned())];
+    sans.retain(|san| !matches!(san, San::Ip(ip) if ip.is_unspecified()));
+    sans.extend(fleet.names().iter().take(NAMES).map(|name| San::Dns(name.to_string())));
+    sans.sort();
+    sans.dedup();
+    let name = fleet.names().first().map_or_else(String::new, ToString::to_string);
+    let certificate = certificate(args, signer, Leaf::server(Subject::node(&name), sans))?;
+    let server = Server::new(system, fleet, clients.clone());
+    let address = server.listen(bound.socket, certificate, clients.as_ref()).await?;
+    tracing::info!(%address, "kubelet's server listens");
+    if let Some(socket) = bound.read_only {
+        let address = server.listen_read_only(socket).await?;
+        tracing::info!(%address, "kubelet's read-only server listens");
+    }
+    Ok(())
+}
+
+fn clients(args: &Args, endpoint: &Endpoint) -> anyhow::Result<Option<ClientTrust>> {
+    let pem = match (&args.client_ca_file, &endpoint.trust) {
+        (Some(file), _) => read(file)?,
+        (None, ServerTrust::Authorities(pem)) => pem.clone(),
+        // Whoever trusts the whole world as a client does not trust it as a server: only tokens are left.
+        (None, _) => return Ok(None),
+    };
+    Ok(Some(ClientTrust::new(&parse_chain(&pem)?)?))
+}
+
+fn certificate(args: &Args, signer: Option<&Signer>, leaf: Leaf) -> anyhow::Result<Arc<ServingCertificate>> {
+    if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
+        let chain = parse_chain(&read(certificate)?)?;
+        let key = PrivateKeyDer::from_pem_slice(read(key)?.as_bytes())
+            .map_err(|error| anyhow::anyhow!("{}: {error}", key.display()))?;
+        return Ok(ServingCertificate::from_chain(chain, key)?);
+    }
+    let (issued, authority) = match signer {
+        Some(signer) => (signer.issue(&leaf)?, None),
+        None => {
+            let (issued, authority) = Signer::of_its_own(&leaf)?;
+            (issued, Some(authority))
+        }
+    };
+    if let Some(dir) = &args.cert_dir {
+        let mut files = AtomicFiles::new();
+        files.add(dir.join("kubelet.key"), Visibility::Private, issued.key.to_pem());
+        let chain = issued.certificate_pem() + authority.as_deref().unwrap_or_default();
+        files.add(dir.join("kubelet.crt"), Visibility::Public, chain);
+        files.commit()?;
+    }
+    Ok(ServingCertificate::new(&issued)?)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| path.display().to_string())
+}
