@@ -23,5 +23,9 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 /// A boxed [`Io`].
 pub type BoxIo = Box<dyn Io>;
 
+/// When one direction of a connection is over, what still comes in the other one is carried for so long. Who hangs up over unread bytes resets
+/// the connection, and what it said last is lost: a command that leaves its input unread would end without its exit code.
+pub(crate) const LINGER: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// At most so many bytes are carried in one piece.
 pub(crate) const CHUNK: usize = 32 << 10;

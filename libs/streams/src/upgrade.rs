@@ -1,7 +1,5 @@
 //! Upgraded HTTP/1.1 connections.
 
-use std::time::Duration;
-
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::{Body, Incoming};
@@ -10,10 +8,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 
-use crate::{CHUNK, Io};
-
-/// How long the last bytes may take to go out.
-const LAST: Duration = Duration::from_secs(10);
+use crate::{CHUNK, Io, LINGER};
 
 /// Whether a request wants its connection for another protocol (upstream `httpstream.IsUpgradeRequest`).
 #[must_use]
@@ -66,22 +61,29 @@ pub async fn take(upgrade: OnUpgrade) -> hyper::Result<Connection> {
     upgrade.await.map(TokioIo::new)
 }
 
-/// Carries bytes both ways until one side is done, then ends both (as upstream's proxies do).
+/// Carries bytes both ways until one side is done and the other one had a moment to finish, then ends both.
 pub async fn join(one: impl Io, other: impl Io) {
     let (one_read, mut one_write) = tokio::io::split(one);
     let (other_read, mut other_write) = tokio::io::split(other);
-    let ended = tokio::select! {
-        ended = copy(one_read, &mut other_write) => ended,
-        ended = copy(other_read, &mut one_write) => ended,
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "stream ended");
+    let mut there = std::pin::pin!(copy(one_read, &mut other_write));
+    let mut back = std::pin::pin!(copy(other_read, &mut one_write));
+    tokio::select! {
+        () = &mut there => after(back).await,
+        () = &mut back => after(there).await,
     }
-    let last = async { tokio::join!(one_write.shutdown(), other_write.shutdown()) };
-    // Who does not take the last bytes in time does without them.
-    let _ = tokio::time::timeout(LAST, last).await;
 }
 
-async fn copy(read: impl AsyncRead + Unpin, write: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<u64> {
-    tokio::io::copy_buf(&mut BufReader::with_capacity(CHUNK, read), write).await
+/// Goes on with one direction when the other one is over.
+pub(crate) async fn after(work: impl Future<Output = ()>) {
+    // Whoever takes longer was told that it is over and does without the rest.
+    let _ = tokio::time::timeout(LINGER, work).await;
+}
+
+/// Carries bytes one way, and their end.
+async fn copy(read: impl AsyncRead + Unpin, write: &mut (impl AsyncWrite + Unpin)) {
+    if let Err(error) = tokio::io::copy_buf(&mut BufReader::with_capacity(CHUNK, read), write).await {
+        tracing::debug!(%error, "stream ended");
+    }
+    // It may be gone already.
+    let _ = write.shutdown().await;
 }

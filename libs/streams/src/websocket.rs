@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 
-use crate::upgrade::wanted;
+use crate::upgrade::{after, wanted};
 use crate::{CHUNK, Io};
 
 pub use tokio_tungstenite::tungstenite::Message;
@@ -95,46 +95,42 @@ pub async fn close<T: Io>(mut socket: WebSocket<T>) {
     let _ = tokio::time::timeout(LAST, socket.close(Some(frame))).await;
 }
 
-/// Carries the bytes of binary messages both ways until one side is done, then ends both.
+/// Carries the bytes of binary messages both ways, as [`crate::upgrade::join`] does.
 pub async fn tunnel(socket: WebSocket<impl Io>, other: impl Io) {
     let (mut sink, mut source) = socket.split();
     let (mut read, mut write) = tokio::io::split(other);
     let inwards = async {
         while let Some(Ok(message)) = source.next().await {
-            match message {
-                Message::Binary(data) => write.write_all(&data).await?,
+            let taken = match message {
+                Message::Binary(data) => write.write_all(&data).await,
                 Message::Close(_) | Message::Text(_) => break,
                 _ => continue,
+            };
+            if taken.is_err() || write.flush().await.is_err() {
+                break;
             }
-            write.flush().await?;
         }
-        Ok::<_, std::io::Error>(())
+        // It may be gone already.
+        let _ = write.shutdown().await;
     };
     let outwards = async {
         let mut buffer = BytesMut::new();
         loop {
             buffer.reserve(CHUNK);
-            if (&mut read).take(CHUNK as u64).read_buf(&mut buffer).await? == 0 {
-                return Ok(());
+            match (&mut read).take(CHUNK as u64).read_buf(&mut buffer).await {
+                Ok(1..) if sink.send(Message::Binary(buffer.split().freeze())).await.is_ok() => {}
+                _ => break,
             }
-            sink.send(Message::Binary(buffer.split().freeze())).await.map_err(std::io::Error::other)?;
         }
+        let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+        // A client that does not listen any more is gone anyway.
+        let _ = sink.send(Message::Close(Some(frame))).await;
     };
-    let ended = tokio::select! {
-        ended = inwards => ended,
-        ended = outwards => ended,
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "tunnel ended");
+    let (mut inwards, mut outwards) = (std::pin::pin!(inwards), std::pin::pin!(outwards));
+    tokio::select! {
+        () = &mut inwards => after(outwards).await,
+        () = &mut outwards => after(inwards).await,
     }
-    let last = async {
-        // Either may be gone already.
-        let _ = write.shutdown().await;
-        if let Ok(socket) = sink.reunite(source) {
-            close(socket).await;
-        }
-    };
-    let _ = tokio::time::timeout(LAST, last).await;
 }
 
 #[cfg(test)]

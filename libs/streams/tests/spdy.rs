@@ -179,3 +179,27 @@ async fn damaged_conversations_end() {
         let _ = tokio::time::timeout(Duration::from_secs(20), run).await.expect("it ends");
     }
 }
+
+#[tokio::test]
+async fn what_is_said_last_is_heard_over_unread_data() {
+    use tokio::net::{TcpListener, TcpStream};
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (near, far) = tokio::join!(TcpStream::connect(socket.local_addr().unwrap()), socket.accept());
+    let (client, carry_client) = start(near.unwrap(), Role::Client);
+    let (mut server, carry_server) = start(far.unwrap().0, Role::Server);
+    let serve = async {
+        // It ends without reading.
+        let (_unread, sender) = server.accept().await.unwrap().split();
+        sender.send(Bytes::from_static(b"exit code 3")).await.unwrap();
+        drop(server);
+    };
+    let ask = async {
+        let (receiver, sender) = client.open(named("both")).await.unwrap().split();
+        let flood = async { while sender.send(Bytes::from(vec![0; 32 << 10])).await.is_ok() {} };
+        let (said, ()) = tokio::join!(all(receiver), flood);
+        assert_eq!(said, b"exit code 3");
+        drop((sender, client));
+    };
+    let run = async { tokio::join!(carry_client, carry_server, serve, ask) };
+    let _ = tokio::time::timeout(Duration::from_secs(60), run).await.expect("in time");
+}

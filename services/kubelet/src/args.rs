@@ -28,7 +28,7 @@ pub struct Args {
     pub data_dir: Option<PathBuf>,
     /// The kubelet's own server.
     #[command(flatten)]
-    pub serve: crate::serve::Args,
+    pub serve: crate::serve::ServeArgs,
     /// Log filter, such as `info` or `oarlock_kubelet=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

@@ -26,7 +26,7 @@ const NAMES: usize = 64;
 
 /// Flags of the kubelet's server; names are upstream's.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct ServeArgs {
     /// Address on which the kubelet's server listens.
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     pub address: IpAddr,
@@ -67,7 +67,7 @@ pub(crate) struct Bound {
 ///
 /// # Errors
 /// When a port is taken, or the host has no address to give.
-pub(crate) async fn bind(args: &Args) -> anyhow::Result<Bound> {
+pub(crate) async fn bind(args: &ServeArgs) -> anyhow::Result<Bound> {
     let socket = match args.port {
         Some(port) => listen(args.address, port).await?,
         None => first_free(args.address).await?,
@@ -114,7 +114,7 @@ fn routed(unspecified: IpAddr) -> anyhow::Result<IpAddr> {
 pub(crate) async fn start(
     system: &System,
     fleet: &Fleet,
-    args: &Args,
+    args: &ServeArgs,
     bound: Bound,
     endpoint: &Endpoint,
     signer: Option<&Signer>,
@@ -137,7 +137,7 @@ pub(crate) async fn start(
     Ok(())
 }
 
-fn clients(args: &Args, endpoint: &Endpoint) -> anyhow::Result<Option<ClientTrust>> {
+fn clients(args: &ServeArgs, endpoint: &Endpoint) -> anyhow::Result<Option<ClientTrust>> {
     let pem = match (&args.client_ca_file, &endpoint.trust) {
         (Some(file), _) => read(file)?,
         (None, ServerTrust::Authorities(pem)) => pem.clone(),
@@ -147,7 +147,7 @@ fn clients(args: &Args, endpoint: &Endpoint) -> anyhow::Result<Option<ClientTrus
     Ok(Some(ClientTrust::new(&parse_chain(&pem)?)?))
 }
 
-fn certificate(args: &Args, signer: Option<&Signer>, leaf: Leaf) -> anyhow::Result<Arc<ServingCertificate>> {
+fn certificate(args: &ServeArgs, signer: Option<&Signer>, leaf: Leaf) -> anyhow::Result<Arc<ServingCertificate>> {
     if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
         let chain = parse_chain(&read(certificate)?)?;
         let key = PrivateKeyDer::from_pem_slice(read(key)?.as_bytes())

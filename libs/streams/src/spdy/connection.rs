@@ -13,7 +13,7 @@ use super::frame::{Frame, Head, REFUSED, data_head};
 use super::headers::{Packer, Unpacker};
 use super::stream::Stream;
 use super::{Error, Headers};
-use crate::{CHUNK, Io};
+use crate::{CHUNK, Io, LINGER};
 
 /// Pieces of a stream that wait for its reader.
 const PARTS: usize = 4;
@@ -102,9 +102,14 @@ pub fn start(io: impl Io, role: Role) -> (Connection, impl Future<Output = Resul
     let connection = Connection { out, table: table.clone(), next: tokio::sync::Mutex::new(first), incoming };
     let carry = async move {
         let (read, write) = tokio::io::split(io);
+        let mut reading = std::pin::pin!(reader.run(read));
         let result = tokio::select! {
-            result = reader.run(read) => result,
-            result = run_writer(write, outgoing, pongs_out, role) => result,
+            result = &mut reading => result,
+            result = run_writer(write, outgoing, pongs_out, role) => {
+                // What is lost by then was said to nobody.
+                let _ = tokio::time::timeout(LINGER, reading).await;
+                result
+            }
         };
         // Whoever waits for data or an answer learns that none comes.
         table.0.lock().clear();
