@@ -47,9 +47,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         let client = Client::new(Arc::new(Https::new(endpoint, connections.clone())?));
         let config = match real {
             true => args.machine.node(&name).await?,
-            false => {
-                NodeConfig { internal_ip: bound.node_ip, ..NodeConfig::simulated(name, u16::try_from(index)?) }
-            }
+            false => NodeConfig { internal_ip: bound.node_ip, ..NodeConfig::simulated(name, u16::try_from(index)?) },
         };
         fleet.add(client, NodeConfig { port: bound.port, ..config }).await?;
     }

@@ -1,6 +1,6 @@
 //! The kubelet's own server: flags, addresses, certificate.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use rustls_pki_types::pem::PemObject;
 use tokio::net::TcpListener;
 
 use crate::identity::Signer;
+use crate::machine::own_address;
 
 /// Port asked for first (upstream's).
 const PORT: u16 = 10250;
@@ -27,18 +28,15 @@ const NAMES: usize = 64;
 /// Flags of the kubelet's server; names are upstream's.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ServeArgs {
-    /// Address on which the kubelet's server listens.
-    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
-    pub address: IpAddr,
+    /// Address on which the kubelet's server listens. Without this flag the node's, and for simulated nodes without --node-ip 127.0.0.1.
+    #[arg(long, value_name = "IP")]
+    pub address: Option<IpAddr>,
     /// Port of the kubelet's server, for all nodes of this process; 0 takes a free one. Without this flag 10250, or the next free one.
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
     /// Port that serves /healthz, /pods and /stats/summary to everybody, over plain HTTP; 0 is none.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     pub read_only_port: u16,
-    /// The nodes' address, under which the API server reaches them. Without this flag the one listened on, or one of the host's.
-    #[arg(long, value_name = "IP")]
-    pub node_ip: Option<IpAddr>,
     /// Authorities whose client certificates are believed. Without this flag those of the kubeconfig, which signed the API server's.
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
@@ -57,32 +55,31 @@ pub struct ServeArgs {
 pub(crate) struct Bound {
     socket: TcpListener,
     read_only: Option<TcpListener>,
+    address: IpAddr,
     /// The nodes' address.
     pub(crate) node_ip: IpAddr,
     /// The port they name.
     pub(crate) port: u16,
 }
 
-/// Binds what the flags ask for.
+/// Binds what the flags ask for; `node_ip` is the nodes' address, if anything else says it.
 ///
 /// # Errors
 /// When a port is taken, or the host has no address to give.
-pub(crate) async fn bind(args: &ServeArgs) -> anyhow::Result<Bound> {
+pub(crate) async fn bind(args: &ServeArgs, node_ip: Option<IpAddr>) -> anyhow::Result<Bound> {
+    let address = args.address.or(node_ip).unwrap_or(Ipv4Addr::LOCALHOST.into());
     let socket = match args.port {
-        Some(port) => listen(args.address, port).await?,
-        None => first_free(args.address).await?,
+        Some(port) => listen(address, port).await?,
+        None => first_free(address).await?,
     };
     let read_only = match args.read_only_port {
         0 => None,
-        port => Some(listen(args.address, port).await?),
+        port => Some(listen(address, port).await?),
     };
-    let node_ip = match args.node_ip {
-        Some(ip) => ip,
-        None if args.address.is_unspecified() => routed(args.address).context("pass --node-ip")?,
-        None => args.address,
-    };
+    let own = node_ip.or(Some(address).filter(|address| !address.is_unspecified())).or_else(own_address);
+    let node_ip = own.context("this host has no address but loopback ones: pass --node-ip")?;
     let port = socket.local_addr()?.port();
-    Ok(Bound { socket, read_only, node_ip, port })
+    Ok(Bound { socket, read_only, address, node_ip, port })
 }
 
 async fn listen(ip: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
@@ -99,14 +96,6 @@ async fn first_free(ip: IpAddr) -> anyhow::Result<TcpListener> {
     listen(ip, PORT + MORE_PORTS).await
 }
 
-/// The address from which this host would reach others. Nothing is sent: 203.0.113.1 (TEST-NET-3, RFC 5737) stands for "elsewhere".
-fn routed(unspecified: IpAddr) -> anyhow::Result<IpAddr> {
-    let elsewhere = if unspecified.is_ipv4() { "203.0.113.1:9" } else { "[2001:db8::1]:9" };
-    let socket = std::net::UdpSocket::bind((unspecified, 0))?;
-    socket.connect(elsewhere)?;
-    Ok(socket.local_addr()?.ip())
-}
-
 /// Starts the server for the nodes of `fleet`.
 ///
 /// # Errors
@@ -120,7 +109,7 @@ pub(crate) async fn start(
     signer: Option<&Signer>,
 ) -> anyhow::Result<()> {
     let clients = clients(args, endpoint)?;
-    let mut sans = vec![San::Ip(bound.node_ip), San::Ip(args.address), San::Dns("localhost".to_owned())];
+    let mut sans = vec![San::Ip(bound.node_ip), San::Ip(bound.address), San::Dns("localhost".to_owned())];
     sans.retain(|san| !matches!(san, San::Ip(ip) if ip.is_unspecified()));
     sans.extend(fleet.names().iter().take(NAMES).map(|name| San::Dns(name.to_string())));
     sans.sort();

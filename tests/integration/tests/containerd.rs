@@ -10,6 +10,7 @@ use serde_json::Value;
 
 mod images;
 mod machine;
+mod streams;
 
 use machine::Machine;
 

@@ -69,7 +69,7 @@ impl Machine {
     }
 
     fn configure(&self) {
-        let dir = self.dir.path().display();
+        let (dir, address) = (self.dir.path().display(), self.address());
         std::fs::create_dir_all(self.dir.path().join("net.d")).unwrap();
         let network = format!(
             r#"{{"cniVersion":"1.0.0","name":"test","plugins":[
@@ -92,7 +92,7 @@ state = "{dir}/state"
   sandbox_image = "{}"
   disable_apparmor = true
   restrict_oom_score_adj = true
-  stream_server_address = "127.0.0.1"
+  stream_server_address = "{address}"
   stream_server_port = "0"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{PLUGINS}"

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use ipnet::IpNet;
 use oarlock_kubelet::Sim;
 use oarlock_kubelet::cri::{
-    ContainerConfig, ContainerEvent, ContainerStatus, ExecOutput, Image, LogOptions, LogStream, PodSandboxConfig,
-    Recall, Result, Runtime, SandboxStatus, Streams, Version,
+    ContainerConfig, ContainerStatus, ExecOutput, Image, LogOptions, LogStream, PodSandboxConfig, Pull, Recall, Result,
+    Runtime, RuntimeEvent, SandboxStatus, Streams, Version,
 };
 use oarlock_runtime::System;
 use oarlock_schema::Str;
@@ -67,8 +67,8 @@ impl Runtime for WithCommands {
     async fn container_status(&self, id: &str) -> Result<ContainerStatus> {
         self.sim.container_status(id).await
     }
-    async fn pull_image(&self, image: &str, container: &str, pod: &PodSandboxConfig) -> Result<Image> {
-        self.sim.pull_image(image, container, pod).await
+    async fn pull_image(&self, pull: Pull<'_>) -> Result<Image> {
+        self.sim.pull_image(pull).await
     }
     async fn image_status(&self, image: &str, container: &str, pod: &PodSandboxConfig) -> Result<Option<Image>> {
         self.sim.image_status(image, container, pod).await
@@ -76,7 +76,7 @@ impl Runtime for WithCommands {
     async fn list_images(&self) -> Result<Vec<Image>> {
         self.sim.list_images().await
     }
-    async fn container_event(&self) -> ContainerEvent {
+    async fn container_event(&self) -> RuntimeEvent {
         self.sim.container_event().await
     }
     async fn container_log(&self, id: &str, options: LogOptions) -> Result<Box<dyn LogStream>> {
