@@ -47,6 +47,10 @@ fn pod(name: &str, script: &str, more: &str, spec: &str) -> String {
     )
 }
 
+fn apply(kubectl: &Kubectl, manifest: &str) {
+    let _ = kubectl.run_with("apply -f -", manifest).ok();
+}
+
 /// Pods need their namespace's account.
 fn settled(cluster: &Cluster) -> Kubectl {
     let kubectl = cluster.kubectl();
@@ -86,7 +90,7 @@ fn a_deployment_runs_answers_and_leaves_nothing() {
     let Some(machine) = Machine::start() else { return };
     let cluster = machine.cluster();
     let kubectl = settled(&cluster);
-    kubectl.run_with("apply -f -", WEB).ok();
+    apply(&kubectl, WEB);
     kubectl.ok("rollout status deployment/web --timeout=90s");
     let pods = json(&kubectl, "pods -l app=web");
     let pods: Vec<&Value> = pods["items"].as_array().unwrap().iter().collect();
@@ -103,7 +107,7 @@ fn a_deployment_runs_answers_and_leaves_nothing() {
     }
     let ip = pods[0]["status"]["podIP"].as_str().unwrap();
     let ask = pod("ask", &format!("wget -qO- http://{ip}:8080/name"), "", "  restartPolicy: Never");
-    kubectl.run_with("apply -f -", &ask).ok();
+    apply(&kubectl, &ask);
     until(&kubectl, "ask", phase("Succeeded"));
     let name = pods[0]["metadata"]["name"].as_str().unwrap();
     kubectl.until_says("logs ask", [name]);
@@ -132,8 +136,8 @@ fn pods_survive_restarts_of_the_kubelet_and_of_the_runtime() {
     let Some(mut machine) = Machine::start() else { return };
     let mut cluster = machine.cluster();
     let kubectl = settled(&cluster);
-    kubectl.run_with("apply -f -", WEB).ok();
-    kubectl.run_with("apply -f -", &pod("ends", "sleep 3; exit 3", "", "  restartPolicy: Never")).ok();
+    apply(&kubectl, WEB);
+    apply(&kubectl, &pod("ends", "sleep 3; exit 3", "", "  restartPolicy: Never"));
     kubectl.ok("rollout status deployment/web --timeout=90s");
     until(&kubectl, "ends", phase("Running"));
     let containers = || {
@@ -161,7 +165,7 @@ fn pods_survive_restarts_of_the_kubelet_and_of_the_runtime() {
     machine.run_containerd();
     kubectl.until("get nodes", |out| out.contains(" Ready "));
     // It works again, and what ran was not touched.
-    kubectl.run_with("apply -f -", &pod("after", "exit 4", "", "  restartPolicy: Never")).ok();
+    apply(&kubectl, &pod("after", "exit 4", "", "  restartPolicy: Never"));
     let after = until(&kubectl, "after", phase("Failed"));
     assert_eq!(after["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"], 4);
     assert_eq!(containers(), before, "after a restart of containerd");
@@ -180,7 +184,7 @@ fn a_kubelet_killed_at_any_moment_leaves_no_orphans() {
         let kubectl = settled(&cluster);
         let names: Vec<String> = (0..4).map(|number| format!("r{round}-{number}")).collect();
         for name in &names {
-            kubectl.run_with("apply -f -", &pod(name, "trap 'exit 0' TERM; sleep 1000 & wait", "", "")).ok();
+            apply(&kubectl, &pod(name, "trap 'exit 0' TERM; sleep 1000 & wait", "", ""));
         }
         // In the middle of it: the first sandbox is there, or the first container runs.
         eventually("something has begun", || {
@@ -218,25 +222,25 @@ fn what_fails_says_why() {
     let kubectl = settled(&cluster);
     let image = |name: &str, image: &str, policy: &str| {
         let text = pod(name, "true", &format!("    imagePullPolicy: {policy}"), "");
-        kubectl.run_with("apply -f -", &text.replace(images::BUSYBOX, image)).ok();
+        apply(&kubectl, &text.replace(images::BUSYBOX, image));
     };
     image("never", "localhost/nothing:1", "Never");
     image("invalid", "Not/An/Image", "IfNotPresent");
     image("nowhere", "127.0.0.1:1/nothing:1", "IfNotPresent");
     let never = "  restartPolicy: Never";
-    let apply = |name: &str, script: &str, more: &str, spec: &str| {
-        kubectl.run_with("apply -f -", &pod(name, script, more, spec)).ok();
+    let apply_pod = |name: &str, script: &str, more: &str, spec: &str| {
+        apply(&kubectl, &pod(name, script, more, spec));
     };
-    apply("crash", "exit 5", "", "");
-    apply("message", "echo told > /dev/termination-log; exit 6", "", never);
-    apply("log", "echo first; echo last; exit 7", "    terminationMessagePolicy: FallbackToLogsOnError", never);
+    apply_pod("crash", "exit 5", "", "");
+    apply_pod("message", "echo told > /dev/termination-log; exit 6", "", never);
+    apply_pod("log", "echo first; echo last; exit 7", "    terminationMessagePolicy: FallbackToLogsOnError", never);
     let limit = "    resources: {limits: {memory: 16Mi}}";
-    apply("oom", "exec tail /dev/zero", limit, never);
-    apply("root", "true", "    securityContext: {runAsNonRoot: true}", "");
+    apply_pod("oom", "exec tail /dev/zero", limit, never);
+    apply_pod("root", "true", "    securityContext: {runAsNonRoot: true}", "");
     let missing = pod("missing", "true", "", never).replace("[sh, -c, \"true\"]", "[/no/such/thing]");
-    kubectl.run_with("apply -f -", &missing).ok();
+    apply(&kubectl, &missing);
     let user = "    securityContext: {runAsUser: 65534, readOnlyRootFilesystem: true}";
-    apply("user", "id -u; touch /x || exit 8", user, never);
+    apply_pod("user", "id -u; touch /x || exit 8", user, never);
 
     assert_eq!(until(&kubectl, "never", waits("ErrImageNeverPull"))["status"]["phase"], "Pending");
     until(&kubectl, "invalid", waits("InvalidImageName"));
@@ -280,7 +284,7 @@ fn init_containers_come_first_sidecars_stay_and_logs_are_read() {
                   command: [sh, -c, 'trap \"exit 0\" TERM; sleep 1000 & wait']}\n  \
                   - {name: first, image: localhost/busybox:1, command: [sh, -c, 'echo one; sleep 1']}";
     let script = "for i in 1 2 3 4 5; do echo line $i; done; hostname; cat /etc/hosts; sleep 1; exit 1";
-    kubectl.run_with("apply -f -", &pod("web", script, "", before)).ok();
+    apply(&kubectl, &pod("web", script, "", before));
     let crashed = until(&kubectl, "web", |pod| {
         pod["status"]["containerStatuses"][0]["restartCount"].as_u64().is_some_and(|count| count >= 1)
     });
@@ -292,7 +296,7 @@ fn init_containers_come_first_sidecars_stay_and_logs_are_read() {
     let stamped = kubectl.ok("logs web --previous --timestamps --limit-bytes=24");
     assert!(stamped.starts_with("20") && stamped.len() == 24, "{stamped}");
     let talks = "i=0; while [ $i -lt 8 ]; do i=$((i+1)); echo talk $i; sleep 0.3; done";
-    kubectl.run_with("apply -f -", &pod("talks", talks, "", "  restartPolicy: Never")).ok();
+    apply(&kubectl, &pod("talks", talks, "", "  restartPolicy: Never"));
     until(&kubectl, "talks", phase("Running"));
     // It ends by itself when the container does, with all that was written.
     kubectl.until_says("logs -f talks", ["talk 1\n", "talk 8\n"]);
