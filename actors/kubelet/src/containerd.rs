@@ -107,7 +107,8 @@ impl Runtime for Containerd {
     }
 
     async fn status(&self) -> Result<RuntimeStatus> {
-        let answer: v1::StatusResponse = self.socket.call(method!("Status"), v1::Empty {}, REQUEST).await?;
+        let ask = v1::StatusRequest { verbose: false };
+        let answer: v1::StatusResponse = self.socket.call(method!("Status"), ask, REQUEST).await?;
         let conditions = answer.status.unwrap_or_default().conditions;
         let unmet = |kind: &str| match conditions.iter().find(|condition| condition.r#type == kind) {
             Some(met) if met.status => None,
@@ -234,7 +235,14 @@ impl Runtime for Containerd {
     }
 
     async fn images_in_use(&self) -> Result<BTreeSet<String>> {
-        Ok(self.containers(None).await?.into_iter().map(|container| container.image_ref).collect())
+        let mut used: BTreeSet<String> =
+            self.containers(None).await?.into_iter().map(|container| container.image_ref).collect();
+        if let Some(sandbox) = self.sandbox_image().await?
+            && let Some(image) = self.image(&sandbox).await?
+        {
+            used.insert(image.own.to_string());
+        }
+        Ok(used)
     }
 
     async fn image_fs(&self) -> Result<PathBuf> {
@@ -273,6 +281,14 @@ impl Runtime for Containerd {
 }
 
 impl Containerd {
+    /// What sandboxes are made of; later versions pin it and do not say.
+    async fn sandbox_image(&self) -> Result<Option<String>> {
+        let ask = v1::StatusRequest { verbose: true };
+        let answer: v1::StatusResponse = self.socket.call(method!("Status"), ask, REQUEST).await?;
+        let config = answer.info.get("config").and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+        Ok(config.and_then(|config| config.get("sandboxImage")?.as_str().map(str::to_owned)))
+    }
+
     async fn image(&self, name: &str) -> Result<Option<Image>> {
         let ask = v1::ImageRequest { image: Some(spec(name)) };
         let answer: v1::ImageStatusResponse = self.socket.call(method!(image "ImageStatus"), ask, REQUEST).await?;

@@ -176,6 +176,32 @@ fn pods_survive_restarts_of_the_kubelet_and_of_the_runtime() {
 }
 
 #[test]
+fn two_kubelets_are_two_nodes_whose_pods_reach_each_other() {
+    let (Some(first), Some(second)) = (Machine::start(), Machine::start()) else { return };
+    first.link(&second);
+    let cluster = Cluster::up(&["--disable", "kubelet"]);
+    let kubelets = [first.kubelet(&cluster, "n1"), second.kubelet(&cluster, "n2")];
+    let kubectl = cluster.kubectl();
+    kubectl.until("get serviceaccount default", |_| true);
+    kubectl.until("get nodes", |out| out.matches(" Ready ").count() == 2);
+    let probe = "    readinessProbe: {httpGet: {path: /name, port: 8080}, periodSeconds: 1}";
+    let script = "hostname > /www/name; trap 'exit 0' TERM; httpd -f -p 8080 -h /www & wait";
+    apply(&kubectl, &pod("serves", script, probe, "  nodeName: n2"));
+    let serves = until(&kubectl, "serves", ready);
+    let ip = serves["status"]["podIP"].as_str().unwrap();
+    assert!(ip.starts_with(&second.pods()), "{ip}");
+    let script = format!("[ $(wget -qO- http://{ip}:8080/name) = serves ]");
+    apply(&kubectl, &pod("asks", &script, "", "  nodeName: n1\n  restartPolicy: Never"));
+    let asks = until(&kubectl, "asks", |pod| pod["status"]["containerStatuses"][0]["state"]["terminated"].is_object());
+    assert_eq!(asks["status"]["phase"], "Succeeded", "{}", asks["status"]);
+    assert!(asks["status"]["podIP"].as_str().unwrap().starts_with(&first.pods()));
+    kubectl.ok("delete pod --all --wait");
+    first.until_clean();
+    second.until_clean();
+    drop(kubelets);
+}
+
+#[test]
 fn a_kubelet_killed_at_any_moment_leaves_no_orphans() {
     let Some(machine) = Machine::start() else { return };
     let mut cluster = machine.cluster();

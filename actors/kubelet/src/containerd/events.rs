@@ -3,7 +3,7 @@
 //!
 //! No task of its own: whoever awaits [`Follower::next`] drives it, and may drop the future at any point.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -13,7 +13,7 @@ use prost::Message;
 use tonic::Streaming;
 
 use super::wire::{Envelope, SubscribeRequest, TaskExit};
-use super::{Containerd, Socket};
+use super::{Containerd, Socket, v1};
 use crate::cri::{self, ContainerState, RuntimeEvent};
 
 const SUBSCRIBE: &str = "/containerd.services.events.v1.Events/Subscribe";
@@ -48,6 +48,8 @@ pub(super) struct Follower {
     retry: Instant,
     relist: Instant,
     looks: BTreeMap<Str, Look>,
+    /// Sandboxes that were found ended; whose they are knows the pod that has them.
+    dead: BTreeSet<Str>,
     /// What was told last: state and attempt tell changes apart.
     told: BTreeMap<Str, ContainerState>,
 }
@@ -61,7 +63,14 @@ impl std::fmt::Debug for Follower {
 impl Follower {
     pub(super) fn new() -> Self {
         let now = clock::now();
-        Self { link: Link::Down, retry: now, relist: now, looks: BTreeMap::new(), told: BTreeMap::new() }
+        Self {
+            link: Link::Down,
+            retry: now,
+            relist: now,
+            looks: BTreeMap::new(),
+            dead: BTreeSet::new(),
+            told: BTreeMap::new(),
+        }
     }
 
     /// The next event. Cancel safe: nothing is forgotten before it is returned.
@@ -72,6 +81,9 @@ impl Follower {
                 && let Some(event) = self.look(runtime, id, look).await
             {
                 return event;
+            }
+            if let Some(id) = self.dead.pop_first() {
+                return RuntimeEvent::Sandbox { id };
             }
             if self.relist <= now {
                 self.list(runtime).await;
@@ -138,10 +150,12 @@ impl Follower {
 
     /// Looks at every container whose state is not what was told.
     async fn list(&mut self, runtime: &Containerd) {
-        let Ok(containers) = runtime.containers(None).await else {
+        let (Ok(containers), Ok(sandboxes)) = (runtime.containers(None).await, runtime.sandboxes(None).await) else {
             self.relist = clock::after(AGAIN);
             return;
         };
+        let ended = sandboxes.into_iter().filter(|sandbox| sandbox.state != v1::SANDBOX_READY);
+        self.dead.extend(ended.map(|sandbox| Str::from(sandbox.id)));
         self.relist = clock::after(RARELY);
         let now = clock::now();
         let present: BTreeMap<Str, i32> =

@@ -50,9 +50,18 @@ pub struct RuntimeStatus {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub struct StatusRequest {
+    #[prost(bool, tag = "1")]
+    pub verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: Option<RuntimeStatus>,
+    /// JSON texts of the runtime's own, when they were asked for.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub info: Labels,
 }
 
 #[derive(Clone, PartialEq, Message)]

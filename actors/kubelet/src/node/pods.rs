@@ -172,7 +172,7 @@ impl Node {
         let mut told: Vec<Tell> = Vec::new();
         match outcome {
             Outcome::Recalled(result) => told.extend(pod.recalled(result, &self.host_ip, now)),
-            Outcome::Sandbox(result) => told.extend(pod.sandboxed(result, &self.host_ip, now)),
+            Outcome::Sandbox(result, before) => told.extend(pod.sandboxed(result, &before, &self.host_ip, now)),
             Outcome::Started(report) => told.extend(pod.began(report, now)),
             Outcome::Killed(index, result) => told.extend(pod.killed(index, result, now)),
             Outcome::Stopped(result) => pod.stopped(result, now),
@@ -206,7 +206,7 @@ impl Node {
                 let Some(index) = entry.pod.by_id(&status.id) else { return };
                 entry.pod.observe(index, status, now)
             }
-            RuntimeEvent::Sandbox { .. } => entry.pod.sandbox_lost(now).into_iter().collect(),
+            RuntimeEvent::Sandbox { .. } => entry.pod.sandbox_lost().into_iter().collect(),
         };
         for tell in told {
             self.parts.teller.tell(&entry.pod.item, tell);

@@ -24,7 +24,8 @@ use stop::Stop;
 #[derive(Debug)]
 pub(super) enum Outcome {
     Recalled(Result<Recalled, cri::Error>),
-    Sandbox(Result<(Str, Vec<IpAddr>), Vec<Trouble>>),
+    /// With the containers of the sandboxes that were removed for it.
+    Sandbox(Result<(Str, Vec<IpAddr>), Vec<Trouble>>, Vec<ContainerStatus>),
     Started(StartReport),
     Killed(usize, Result<ContainerStatus, cri::Error>),
     Stopped(Result<Vec<ContainerStatus>, cri::Error>),
@@ -56,7 +57,11 @@ pub(super) fn perform(pod: &Pod, step: &Step, tools: &Tools) -> BoxFuture<'stati
             let known = remembered(pod);
             Box::pin(async move { Outcome::Recalled(subject.recall(known).await) })
         }
-        Step::Sandbox => Box::pin(async move { Outcome::Sandbox(subject.sandbox().await) }),
+        Step::Sandbox => Box::pin(async move {
+            let mut before = Vec::new();
+            let result = subject.sandbox(&mut before).await;
+            Outcome::Sandbox(result, before)
+        }),
         Step::Start(index) => {
             let start = Start::of(pod, *index, subject);
             Box::pin(async move { Outcome::Started(start.run().await) })
@@ -157,12 +162,12 @@ impl Subject {
         Ok(Recalled { sandbox: Some((id, status.ips)), attempts: status.attempt + 1, containers })
     }
 
-    async fn sandbox(mut self) -> Result<(Str, Vec<IpAddr>), Vec<Trouble>> {
+    async fn sandbox(mut self, before: &mut Vec<ContainerStatus>) -> Result<(Str, Vec<IpAddr>), Vec<Trouble>> {
         let failed = |why: &dyn std::fmt::Display| {
             vec![("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))]
         };
         // One that was begun and not heard of again would be left behind.
-        self.remove_sandboxes().await.map_err(|error| failed(&error))?;
+        before.extend(self.remove_sandboxes().await.map_err(|error| failed(&error))?);
         if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
             ground.prepare(whole).await?;
         }
@@ -174,11 +179,15 @@ impl Subject {
         Ok((id, status.ips))
     }
 
-    async fn remove_sandboxes(&self) -> cri::Result<()> {
+    /// The last states of their containers.
+    async fn remove_sandboxes(&self) -> cri::Result<Vec<ContainerStatus>> {
+        let mut statuses = Vec::new();
         for sandbox in self.runtime().list_pod_sandbox(Some(&self.config.uid)).await? {
+            self.runtime().stop_pod_sandbox(&sandbox.id).await?;
+            statuses.extend(self.runtime().list_containers(&sandbox.id).await?);
             self.runtime().remove_pod_sandbox(&sandbox.id).await?;
         }
-        Ok(())
+        Ok(statuses)
     }
 
     async fn clean(self) -> cri::Result<()> {

@@ -128,19 +128,27 @@ impl Pod {
         self.observe(index, latest, now)
     }
 
-    /// The sandbox runs, or not: reasons and messages.
+    /// The sandbox runs, or not: reasons and messages. `before` are the containers of those that went.
     pub(crate) fn sandboxed(
         &mut self,
         outcome: Result<(Str, Vec<IpAddr>), Vec<Trouble>>,
+        before: &[ContainerStatus],
         host: &str,
         now: Now,
     ) -> Vec<Tell> {
         self.busy = None;
+        let mut told = Vec::new();
+        for status in before {
+            if let Some(index) = self.by_id(&status.id) {
+                told.extend(self.observe(index, status, now));
+            }
+        }
         match outcome {
             Ok((id, ips)) => {
                 self.addressed(&ips, host);
                 (self.sandbox, self.hold) = (Some(id), None);
-                Vec::new()
+                self.containers.iter_mut().for_each(|container| lose(container, now));
+                told
             }
             Err(troubles) => {
                 self.hold = Some(now.at + AGAIN);
@@ -150,7 +158,8 @@ impl Pod {
                     reason: reason.into(),
                     message,
                 };
-                troubles.into_iter().map(tell).collect()
+                told.extend(troubles.into_iter().map(tell));
+                told
             }
         }
     }
@@ -161,13 +170,10 @@ impl Pod {
         self.second_ip = ips.get(1).map(|ip| Box::new(text(ip)));
     }
 
-    /// The sandbox ended by itself: everything in it is lost, and the pod gets another.
-    pub(crate) fn sandbox_lost(&mut self, now: Now) -> Option<Tell> {
+    /// The sandbox ended by itself: everything in it goes, and the pod gets another.
+    pub(crate) fn sandbox_lost(&mut self) -> Option<Tell> {
         if self.stage != Stage::Active || self.sandbox.take().is_none() {
             return None;
-        }
-        for container in &mut self.containers {
-            lose(container, now);
         }
         Some(Tell {
             container: None,

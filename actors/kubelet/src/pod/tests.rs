@@ -44,7 +44,7 @@ impl Bench {
     fn sandbox(&mut self) {
         assert_eq!(self.next().step, Some(Step::Sandbox));
         let ip = "10.0.0.7".parse().unwrap();
-        self.pod.sandboxed(Ok(("s".into(), vec![ip])), "192.0.2.1", self.now);
+        self.pod.sandboxed(Ok(("s".into(), vec![ip])), &[], "192.0.2.1", self.now);
     }
 
     fn container(&self, index: usize, state: ContainerState, code: i32) -> ContainerStatus {
@@ -125,7 +125,7 @@ fn one_step_at_a_time() {
     let mut bench = Bench::new(&two("Always"));
     assert_eq!(bench.next().step, Some(Step::Sandbox));
     assert_eq!(bench.next(), Next::default(), "the sandbox is under way");
-    let told = bench.pod.sandboxed(Err(vec![("FailedCreatePodSandBox", "no".into())]), "", bench.now);
+    let told = bench.pod.sandboxed(Err(vec![("FailedCreatePodSandBox", "no".into())]), &[], "", bench.now);
     assert_eq!((told[0].reason.as_str(), told[0].message.as_str()), ("FailedCreatePodSandBox", "no"));
     let again = bench.now.at + Duration::from_secs(10);
     assert_eq!(bench.next(), Next { wake: Some(again), ..Next::default() });
@@ -272,6 +272,7 @@ fn what_outlives_the_kubelet_is_asked_before_the_api_is_believed() {
     };
     let containers =
         vec![at(3, ContainerState::Created, 0), at(1, ContainerState::Exited, 9), at(2, ContainerState::Running, 0)];
+    let killed = at(2, ContainerState::Exited, 137);
     let sandbox = Some(("s".into(), vec!["10.0.0.8".parse().unwrap()]));
     bench.pod.recalled(Ok(Recalled { sandbox, attempts: 2, containers }), "192.0.2.1", bench.now);
     assert_eq!(bench.next(), Next::default(), "it runs");
@@ -281,9 +282,13 @@ fn what_outlives_the_kubelet_is_asked_before_the_api_is_believed() {
     assert_eq!((&main["restartCount"], &main["imageID"]), (&json!(2), &json!("docker.io/x@sha256:1")));
     assert_eq!(main["lastState"]["terminated"]["exitCode"], 9);
     // The sandbox dies: everything goes with it, and comes again in another.
-    assert_eq!(bench.pod.sandbox_lost(bench.now).unwrap().reason, "SandboxChanged");
+    assert_eq!(bench.pod.sandbox_lost().unwrap().reason, "SandboxChanged");
     assert_eq!(bench.next().step, Some(Step::Sandbox));
     assert_eq!(bench.pod.sandbox_attempt(), 2);
+    bench.pod.sandboxed(Ok(("t".into(), Vec::new())), &[killed], "192.0.2.1", bench.now);
+    let state = bench.status()["containerStatuses"][0]["state"]["terminated"].clone();
+    assert_eq!((&state["exitCode"], &state["reason"]), (&json!(137), &json!("Error")));
+    assert_eq!(bench.next().step, Some(Step::Start(0)));
 }
 
 #[test]

@@ -133,19 +133,47 @@ state = "{dir}/state"
 
     /// A whole cluster with this machine as its node.
     pub(crate) fn cluster(&self) -> Cluster {
+        Cluster::up(&self.flags().each_ref().map(String::as_str))
+    }
+
+    fn flags(&self) -> [String; 7] {
         let dir = self.dir.path().display().to_string();
-        let address = self.address();
-        let number = self.number;
-        let flags = [
+        [
             "--runtime=containerd".to_owned(),
             format!("--container-runtime-endpoint=unix://{}", self.socket()),
             format!("--root-dir={dir}/kubelet"),
             format!("--pod-logs-dir={dir}/logs"),
-            format!("--cgroup-root=/oarlock-test-{number}"),
-            format!("--node-ip={address}"),
+            format!("--cgroup-root=/oarlock-test-{}", self.number),
+            format!("--node-ip={}", self.address()),
             format!("--resolv-conf={dir}/resolv.conf"),
-        ];
-        Cluster::up(&flags.each_ref().map(String::as_str))
+        ]
+    }
+
+    /// A kubelet in a process of its own that makes this machine the node `name` of a cluster.
+    pub(crate) fn kubelet(&self, cluster: &Cluster, name: &str) -> Kubelet {
+        let log = File::create(self.dir.path().join("kubelet.log")).unwrap();
+        let mut command = Command::new(oarlock_testkit::oarlock());
+        command.args(["kubelet", "--node-name", name, "--kubeconfig"]).arg(cluster.kubeconfig());
+        command.arg("--data-dir").arg(cluster.data_dir().root()).args(self.flags());
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        Kubelet(command.spawn().unwrap())
+    }
+
+    /// A wire between two machines, and routes to each other's pods.
+    pub(crate) fn link(&self, other: &Self) {
+        let (near, far) = (name(self.number), name(other.number));
+        let wire = format!("to{}", other.number);
+        let back = format!("to{}", self.number);
+        run("ip", &["-n", &near, "link", "add", &wire, "type", "veth", "peer", "name", &back, "netns", &far]);
+        let addresses = [format!("10.252.{}.1", self.number), format!("10.252.{}.2", self.number)];
+        for (space, device, own, next, pods) in [
+            (&near, &wire, &addresses[0], &addresses[1], other.pods()),
+            (&far, &back, &addresses[1], &addresses[0], self.pods()),
+        ] {
+            run("ip", &["-n", space, "address", "add", &format!("{own}/30"), "dev", device]);
+            run("ip", &["-n", space, "link", "set", device, "up"]);
+            run("ip", &["-n", space, "route", "add", &format!("{pods}.0/24"), "via", next]);
+        }
     }
 
     fn socket(&self) -> String {
@@ -208,6 +236,17 @@ state = "{dir}/state"
             traces if traces.is_empty() => Ok(()),
             traces => Err(traces.join("\n")),
         });
+    }
+}
+
+/// A kubelet's process; it ends when this is dropped, its pods run on.
+pub(crate) struct Kubelet(Child);
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        // It may have ended by itself; the test then failed for that.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
