@@ -270,6 +270,10 @@ impl Runtime for Containerd {
         Ok(Box::new(logs::Log::open(path.into(), options, follow).await?))
     }
 
+    async fn reopen_container_log(&self, id: &str) -> Result<()> {
+        self.order(method!("ReopenContainerLog"), v1::Id { id: id.to_owned() }, REQUEST).await
+    }
+
     async fn exec_sync(&self, id: &str, command: &[Str], timeout: Duration) -> Result<ExecOutput> {
         let cmd = command.iter().map(ToString::to_string).collect();
         // Whole seconds, and 0 would be no limit.

@@ -324,6 +324,12 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     /// The log of a container, which may have ended (kubelets read it from the sandbox's log directory).
     async fn container_log(&self, id: &str, options: LogOptions) -> Result<Box<dyn LogStream>>;
 
+    /// `ReopenContainerLog`: the log was renamed, it begins a new one.
+    async fn reopen_container_log(&self, id: &str) -> Result<()> {
+        let _ = id;
+        Err(Error::Unimplemented("ReopenContainerLog"))
+    }
+
     /// `ExecSync`.
     async fn exec_sync(&self, id: &str, command: &[Str], timeout: Duration) -> Result<ExecOutput> {
         let _ = (id, command, timeout);

@@ -26,6 +26,7 @@ mod fleet;
 mod hooks;
 mod hosts;
 mod image_gc;
+mod log_rotation;
 mod logs;
 mod machine;
 mod node;

@@ -96,6 +96,7 @@ enum Done {
     Renewed(Result<(), Status>),
     Refreshed(Vec<(Uid, String)>),
     Collected(ImageGc),
+    Rotated,
     Swept,
 }
 
@@ -143,6 +144,8 @@ struct Node {
     refresh_at: Option<Instant>,
     /// When to look whether images have to go; likewise.
     collect_at: Option<Instant>,
+    /// When to look at the sizes of logs; likewise.
+    rotate_at: Option<Instant>,
     image_gc: ImageGc,
     /// The first complete state was taken.
     synced: bool,
@@ -239,6 +242,7 @@ impl Node {
             check_at: None,
             refresh_at: real_node.then(|| clock::after(FIRST_REFRESH)),
             collect_at: real_node.then(|| clock::after(FIRST_REFRESH)),
+            rotate_at: real_node.then(|| clock::after(FIRST_REFRESH)),
             image_gc: ImageGc::default(),
             synced: false,
             host_ip,
@@ -269,7 +273,7 @@ impl Node {
 
     fn wake(&self) -> Instant {
         let timer = self.timers.first().map(|(at, _)| *at);
-        let wakes = [timer, self.renew_at, self.check_at, self.refresh_at, self.collect_at];
+        let wakes = [timer, self.renew_at, self.check_at, self.refresh_at, self.collect_at, self.rotate_at];
         wakes.into_iter().flatten().min().unwrap_or_else(|| clock::after(IDLE))
     }
 
@@ -282,6 +286,7 @@ impl Node {
             Done::Registered(result) => self.registered(result, now),
             Done::Checked(result) => self.checked(result, now),
             Done::Renewed(result) => self.renewed(result, now),
+            Done::Rotated => self.rotated(now),
             Done::Collected(gc) => self.collected(gc, now),
             Done::Refreshed(evicted) => self.refreshed(evicted, now),
             Done::Swept => {}

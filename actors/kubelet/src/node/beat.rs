@@ -8,7 +8,8 @@ use oarlock_runtime::clock;
 use super::api::{self, Known};
 use super::{Done, Node, Now, Uid, spread, uid_of};
 use crate::image_gc::ImageGc;
-use crate::pod::Stage;
+use crate::log_rotation;
+use crate::pod::{Stage, specs};
 
 /// Upstream `nodeLeaseRenewIntervalFraction` of 40 s.
 const RENEW: Duration = Duration::from_secs(10);
@@ -18,6 +19,8 @@ const CHECK: Duration = Duration::from_secs(10);
 const REFRESH: Duration = Duration::from_secs(90);
 /// Between two looks at the disk (upstream `ImageGCPeriod`).
 const COLLECT: Duration = Duration::from_secs(300);
+/// Between two looks at the sizes of logs (upstream `containerLogMonitorInterval`).
+const ROTATE: Duration = Duration::from_secs(10);
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -82,6 +85,10 @@ impl Node {
             self.refresh_at = None;
             self.refresh();
         }
+        if self.rotate_at.is_some_and(|at| at <= now.at) {
+            self.rotate_at = None;
+            self.rotate();
+        }
         if self.collect_at.is_some_and(|at| at <= now.at) {
             self.collect_at = None;
             self.collect();
@@ -122,6 +129,32 @@ impl Node {
             self.parts.teller.tell(&entry.pod.item, tell);
             self.touch(uid, now);
         }
+    }
+
+    /// Rotates the logs that are too large.
+    fn rotate(&mut self) {
+        let Some(ground) = self.tools.ground.clone() else { return };
+        let mut logs = Vec::new();
+        for pod in self.pods.values().map(|entry| &entry.pod) {
+            let Some(whole) = &pod.item.value.whole else { continue };
+            let running = specs(pod.template()).zip(&pod.containers).filter(|(_, container)| container.running());
+            logs.extend(running.map(|(spec, container)| {
+                (container.id.clone(), ground.log_file(whole, &spec.name, container.restarts))
+            }));
+        }
+        let runtime = self.tools.runtime.clone();
+        self.work.push(Box::pin(async move {
+            for (id, log) in logs {
+                if let Err(why) = log_rotation::rotate(&*runtime, id, log).await {
+                    tracing::warn!(why, "log not rotated");
+                }
+            }
+            Done::Rotated
+        }));
+    }
+
+    pub(super) fn rotated(&mut self, now: Now) {
+        self.rotate_at = Some(now.at + ROTATE);
     }
 
     /// Removes unused images if the disk is full.

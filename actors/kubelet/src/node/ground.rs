@@ -196,6 +196,12 @@ impl Ground {
         log_directory(downward::pod(object))
     }
 
+    /// The log of a container's start.
+    pub(super) fn log_file(&self, object: &Obj, container: &str, attempt: u32) -> PathBuf {
+        let dir = self.machine.pod_logs_dir.join(Self::log_directory(object));
+        dir.join(container).join(format!("{attempt}.log"))
+    }
+
     /// Uids of the pods that left something behind, with the directory of their logs where there is one.
     pub(super) async fn leftovers(&self) -> Result<Vec<(String, Option<String>)>, String> {
         let mut found: Vec<(String, Option<String>)> = Vec::new();

@@ -1,0 +1,133 @@
+//! Logs of containers do not grow without end (`pkg/kubelet/logs/container_log_manager.go`): a file that is too large gets a time for
+//! its last name and the runtime begins another; the one before it is compressed, and the oldest go.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use oarlock_runtime::clock;
+use oarlock_schema::Str;
+
+use crate::cri::Runtime;
+
+/// Bytes from which on a log is rotated (`--container-log-max-size`).
+const LARGEST: u64 = 10 << 20;
+/// Files of a container at most, the one that is written and the next among them (`--container-log-max-files`).
+const FILES: usize = 5;
+const COMPRESSED: &str = ".gz";
+const UNFINISHED: &str = ".tmp";
+
+/// Rotates the log of a container that runs, if it is too large.
+///
+/// # Errors
+/// What went wrong; the log goes on as it was.
+pub(crate) async fn rotate(runtime: &dyn Runtime, id: Str, log: PathBuf) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{}: {error}", log.display());
+    match tokio::fs::metadata(&log).await {
+        Ok(facts) if facts.len() >= LARGEST => {}
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    }
+    let path = log.clone();
+    let tidied = tokio::task::spawn_blocking(move || tidy(&path)).await.map_err(io::Error::other).and_then(|done| done);
+    tidied.map_err(failed)?;
+    let rotated = with(&log, &clock::wall().strftime(".%Y%m%d-%H%M%S").to_string());
+    tokio::fs::rename(&log, &rotated).await.map_err(failed)?;
+    if let Err(error) = runtime.reopen_container_log(&id).await {
+        tokio::fs::rename(&rotated, &log).await.map_err(failed)?;
+        return Err(format!("{}: {error}", log.display()));
+    }
+    Ok(())
+}
+
+fn with(log: &Path, suffix: &str) -> PathBuf {
+    let mut name = log.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Makes room for one more: removes what is left of earlier attempts and the oldest, compresses the rest.
+fn tidy(log: &Path) -> io::Result<()> {
+    let (Some(dir), Some(name)) = (log.parent(), log.file_name().and_then(|name| name.to_str())) else { return Ok(()) };
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    let (remove, compress) = plan(name, names);
+    for name in remove {
+        std::fs::remove_file(dir.join(name))?;
+    }
+    for name in compress {
+        let (plain, done) = (dir.join(&name), dir.join(format!("{name}{COMPRESSED}")));
+        let unfinished = with(&done, UNFINISHED);
+        let mut packed = GzEncoder::new(File::create(&unfinished)?, Compression::default());
+        io::copy(&mut File::open(&plain)?, &mut packed)?;
+        packed.finish()?.sync_all()?;
+        std::fs::rename(&unfinished, &done)?;
+        std::fs::remove_file(&plain)?;
+    }
+    Ok(())
+}
+
+/// Which files beside the log `name` to remove, and which to compress.
+fn plan(name: &str, names: Vec<String>) -> (Vec<String>, Vec<String>) {
+    let own = |other: &String| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    let (unfinished, mut kept): (Vec<String>, Vec<String>) =
+        names.into_iter().filter(own).partition(|name| name.ends_with(UNFINISHED));
+    // A file and its compressed form: the latter was not finished with.
+    let doubles: Vec<String> =
+        kept.iter().filter(|name| kept.contains(&format!("{name}{COMPRESSED}"))).cloned().collect();
+    kept.retain(|name| !doubles.contains(name));
+    kept.sort();
+    let surplus = kept.len().saturating_sub(FILES - 2);
+    let remove = unfinished.into_iter().chain(doubles).chain(kept.drain(..surplus)).collect();
+    kept.retain(|name| !name.ends_with(COMPRESSED));
+    (remove, kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_are_kept_and_all_but_the_next_are_compressed() {
+        let all = [
+            "0.log",
+            "1.log.20260101-000001",
+            "0.log.20260101-000001.gz",
+            "0.log.20260101-000002",
+            "0.log.20260101-000002.gz",
+            "0.log.20260101-000003.gz.tmp",
+            "0.log.20260101-000003",
+            "0.log.20260101-000004",
+            "0.log.20260101-000005",
+        ];
+        let (remove, compress) = plan("0.log", all.iter().map(|name| (*name).to_owned()).collect());
+        let wanted = [
+            "0.log.20260101-000003.gz.tmp",
+            "0.log.20260101-000002",
+            "0.log.20260101-000001.gz",
+            "0.log.20260101-000002.gz",
+        ];
+        assert_eq!(remove, wanted);
+        assert_eq!(compress, ["0.log.20260101-000003", "0.log.20260101-000004", "0.log.20260101-000005"]);
+    }
+
+    #[test]
+    fn what_is_compressed_can_be_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        std::fs::write(with(&log, ".20260101-000001"), "one\ntwo\n").unwrap();
+        tidy(&log).unwrap();
+        let packed = File::open(with(&log, ".20260101-000001.gz")).unwrap();
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one\ntwo\n");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
