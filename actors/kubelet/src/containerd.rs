@@ -10,7 +10,8 @@ use oarlock_schema::Str;
 
 use crate::cri::{
     ContainerConfig, ContainerState, ContainerStatus, Error, ExecOutput, Image, LogOptions, LogStream,
-    PodSandboxConfig, Pull, Result, Runtime, RuntimeEvent, RuntimeStatus, SandboxState, SandboxStatus, Version, v1,
+    PodSandboxConfig, Pull, Result, Runtime, RuntimeEvent, RuntimeStatus, SandboxState, SandboxStatus, Streams,
+    Version, v1,
 };
 
 mod events;
@@ -281,6 +282,28 @@ impl Runtime for Containerd {
         let ask = v1::ExecSyncRequest { container_id: id.to_owned(), cmd, timeout: seconds };
         let answer: v1::ExecSyncResponse = self.socket.call(method!("ExecSync"), ask, timeout + REQUEST).await?;
         Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
+    }
+
+    async fn exec(&self, id: &str, command: &[Str], streams: Streams) -> Result<String> {
+        let Streams { stdin, stdout, stderr, tty } = streams;
+        let cmd = command.iter().map(ToString::to_string).collect();
+        let ask = v1::ExecRequest { container_id: id.to_owned(), cmd, tty, stdin, stdout, stderr };
+        let answer: v1::UrlResponse = self.socket.call(method!("Exec"), ask, REQUEST).await?;
+        Ok(answer.url)
+    }
+
+    async fn attach(&self, id: &str, streams: Streams) -> Result<String> {
+        let Streams { stdin, stdout, stderr, tty } = streams;
+        let ask = v1::AttachRequest { container_id: id.to_owned(), stdin, tty, stdout, stderr };
+        let answer: v1::UrlResponse = self.socket.call(method!("Attach"), ask, REQUEST).await?;
+        Ok(answer.url)
+    }
+
+    async fn port_forward(&self, sandbox: &str, ports: &[u16]) -> Result<String> {
+        let port = ports.iter().map(|port| i32::from(*port)).collect();
+        let ask = v1::PortForwardRequest { pod_sandbox_id: sandbox.to_owned(), port };
+        let answer: v1::UrlResponse = self.socket.call(method!("PortForward"), ask, REQUEST).await?;
+        Ok(answer.url)
     }
 }
 
