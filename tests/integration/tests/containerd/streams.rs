@@ -36,7 +36,7 @@ fn users_reach_into_containers() {
         let ran = kubectl.run("exec web -- head -c 5000000 /dev/zero");
         assert_eq!(ran.out.len(), 5_000_000);
         terminal(&kubectl);
-        kubectl.run_with("attach -i talks", "word\n").says(["said word"]);
+        attaches(&kubectl);
         copies(&kubectl);
         forwards(&kubectl);
     }
@@ -69,6 +69,21 @@ fn terminal(kubectl: &Kubectl) {
     until("42");
     stdin.write_all(b"exit 5\r").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// The container's own process: with the end of what is typed the runtime ends the connection, so that stays open.
+fn attaches(kubectl: &Kubectl) {
+    let mut child = kubectl.spawn("attach -i talks");
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"word\n").unwrap();
+    let (mut said, mut byte) = (String::new(), [0]);
+    let mut stdout = child.stdout.take().unwrap();
+    while !said.contains("said word\n") {
+        assert_eq!(stdout.read(&mut byte).unwrap(), 1, "it ended: {said}");
+        said.push(byte[0].into());
+    }
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
 }
 
 fn copies(kubectl: &Kubectl) {
