@@ -155,6 +155,8 @@ state = "{dir}/state"
         let mut command = Command::new(oarlock_testkit::oarlock());
         command.args(["kubelet", "--node-name", name, "--kubeconfig"]).arg(cluster.kubeconfig());
         command.arg("--data-dir").arg(cluster.data_dir().root()).args(self.flags());
+        // The process itself is on the host, which does not have the machine's address.
+        command.args(["--address", "0.0.0.0", "--port", "0"]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Kubelet(command.spawn().unwrap())
     }
@@ -269,6 +271,17 @@ impl Drop for Machine {
             }
         });
         self.kill_containerd();
+        // A test that failed leaves volumes of pods that its kubelet would have taken down.
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let points = mounts
+            .lines()
+            .filter_map(|line| line.split(' ').nth(1))
+            .filter(|at| Path::new(at).starts_with(self.dir.path()));
+        for point in points.collect::<Vec<_>>().into_iter().rev() {
+            if let Err(error) = try_run("umount", &[point]) {
+                eprintln!("{error}");
+            }
+        }
         let _ = try_run("ip", &["netns", "delete", &name(self.number)]);
         for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
             let root = hierarchy.path().join(format!("oarlock-test-{}", self.number));
