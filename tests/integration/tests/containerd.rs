@@ -10,6 +10,7 @@ use serde_json::Value;
 
 mod images;
 mod machine;
+mod needs;
 mod streams;
 
 use machine::Machine;

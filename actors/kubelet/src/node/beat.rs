@@ -15,8 +15,8 @@ use crate::pod::{Stage, specs};
 const RENEW: Duration = Duration::from_secs(10);
 /// Upstream `nodeStatusUpdateFrequency`.
 const CHECK: Duration = Duration::from_secs(10);
-/// Volumes that project API objects are brought up to date after this, or somewhat sooner (upstream: 60 to 90 s).
-const REFRESH: Duration = Duration::from_secs(90);
+/// Volumes that project API objects are brought up to date after this, or somewhat sooner (upstream `syncFrequency`).
+const REFRESH: Duration = Duration::from_secs(60);
 /// Between two looks at the disk (upstream `ImageGCPeriod`).
 const COLLECT: Duration = Duration::from_secs(300);
 /// Between two looks at the sizes of logs (upstream `containerLogMonitorInterval`).

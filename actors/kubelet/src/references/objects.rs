@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 use super::{Kind, Reference};
 
-/// An object is read again after this (upstream's default of the annotation `node.alpha.kubernetes.io/ttl`'s place).
-pub(super) const FRESH: Duration = Duration::from_secs(60);
+/// An object is read again after this: sooner than volumes are refreshed, so that each refresh sees what is new.
+pub(super) const FRESH: Duration = Duration::from_secs(30);
 /// Deadline of one call.
 const CALL: Duration = Duration::from_secs(10);
 /// Deadline of a reader, who may wait for the calls of others.

@@ -34,7 +34,7 @@ fn an_object_is_read_once_and_again_when_it_is_old() {
         assert_eq!((value(&one, "m"), value(&other, "m")), (Ok("1".to_owned()), Ok("1".to_owned())));
         assert_eq!(api.calls("get configmaps"), 1, "readers share a call");
         api.patch("configmaps", ("shop", "m"), &json!({"data": {"k": "2"}}));
-        clock::sleep(Duration::from_secs(59)).await;
+        clock::sleep(Duration::from_secs(29)).await;
         assert_eq!(value(&read().await, "m"), Ok("1".to_owned()));
         clock::sleep(Duration::from_secs(2)).await;
         assert_eq!(value(&read().await, "m"), Ok("2".to_owned()));
