@@ -6,6 +6,7 @@
 
 pub mod accept;
 pub mod body;
+mod coalesce;
 mod deprecated;
 pub mod listener;
 pub mod options;

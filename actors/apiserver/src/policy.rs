@@ -1,12 +1,16 @@
 //! Keeps the authorizers in step with the store: one follower per resource that they decide by.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use bytes::Bytes;
+use compact_str::CompactString;
+use memchr::memmem::find;
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_storage::Key;
-use oarlock_store::{EventKind, Interest};
+use oarlock_store::{Entry, EventKind, Interest};
 
 use crate::server::Server;
 
@@ -42,30 +46,49 @@ pub(crate) async fn start(system: &System, server: &Server) -> Result<(), oarloc
     Ok(())
 }
 
-/// What was seen, so that a reload knows what is gone.
-type Seen = HashMap<Key, Obj>;
+/// Uids of what was seen, so that a reload knows what is gone.
+type Seen = HashMap<Key, CompactString>;
 
 fn load(server: &Server, row: &Resource) -> (Seen, Revision) {
-    let Some(prefix) = oarlock_registry::key::prefix(row) else { return (Seen::new(), Revision::ZERO) };
+    let Some(prefix) = oarlock_registry::key::prefix(row) else { return (Seen::default(), Revision::ZERO) };
     let snapshot = server.view().list(&prefix);
-    let decode = |entry: &std::sync::Arc<oarlock_store::Entry>| {
-        Some((entry.key.clone(), oarlock_registry::reader::decode(row, entry)?))
-    };
-    let seen: Seen = snapshot.iter().filter_map(decode).collect();
-    server.authorizers().observe(seen.values());
+    let mut seen = Seen::default();
+    let note = |entry: &Arc<Entry>| note(&mut seen, row, entry);
+    let objects: Vec<Obj> = snapshot.iter().filter_map(note).collect();
+    server.authorizers().observe(&objects);
     (seen, snapshot.revision())
+}
+
+/// Notes an object that was created or changed and decodes it, if what authorization is decided by can have changed.
+fn note(seen: &mut Seen, row: &Resource, entry: &Arc<Entry>) -> Option<Obj> {
+    if row.plural == "pods" {
+        // A pod concerns its node only, and for good. What it refers to changes with these fields alone (upstream's `updatePod`).
+        if entry.fields.get("spec.nodeName").is_none_or(str::is_empty) {
+            return None;
+        }
+        let same = seen.get(&entry.key).is_some_and(|uid| *uid == entry.uid);
+        let may_refer = |body: &Bytes| {
+            ["\"ephemeralContainers\"", "\"resourceClaimStatuses\""]
+                .iter()
+                .any(|field| find(body, field.as_bytes()).is_some())
+        };
+        if same && entry.bytes().is_some_and(|body| !may_refer(body)) {
+            return None;
+        }
+    }
+    let obj = oarlock_registry::reader::decode(row, entry)?;
+    seen.insert(entry.key.clone(), entry.uid.clone());
+    Some(obj)
 }
 
 async fn follow(ctx: LoopCtx, server: Server, row: &'static Resource) -> Result<(), Failure> {
     let Some(prefix) = oarlock_registry::key::prefix(row) else { return Ok(()) };
+    let forget = |key: &Key| server.authorizers().forget(row, key.namespace(), key.name());
     let (mut seen, mut after) = load(&server, row);
-    // Pods are many and the graph forgets them by name: only their keys matter, which the events carry.
     loop {
         let Ok(mut cursor) = server.view().watch(&prefix, after, Interest::All, None) else {
             let (fresh, revision) = load(&server, row);
-            seen.iter()
-                .filter(|(key, _)| !fresh.contains_key(*key))
-                .for_each(|(_, obj)| server.authorizers().forget(obj));
+            seen.keys().filter(|key| !fresh.contains_key(*key)).for_each(forget);
             (seen, after) = (fresh, revision);
             continue;
         };
@@ -77,15 +100,48 @@ async fn follow(ctx: LoopCtx, server: Server, row: &'static Resource) -> Result<
             let Ok(batch) = batch else { break };
             after = batch.progress;
             for event in batch.events {
-                let Some(obj) = oarlock_registry::reader::decode(row, &event.entry) else { continue };
                 if event.kind == EventKind::Deleted {
-                    server.authorizers().forget(&obj);
-                    seen.remove(&event.entry.key);
-                } else {
+                    if seen.remove(&event.entry.key).is_some() {
+                        forget(&event.entry.key);
+                    }
+                } else if let Some(obj) = note(&mut seen, row, &event.entry) {
                     server.authorizers().observe([&obj]);
-                    seen.insert(event.entry.key.clone(), obj);
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_schema::resource;
+    use oarlock_storage::Key;
+
+    use super::*;
+
+    fn entry(row: &Resource, json: &str) -> Arc<Entry> {
+        let obj = oarlock_codec::json::decode(json.as_bytes(), row.ty, oarlock_codec::Mode::Strict).unwrap().value;
+        let key = Key::namespaced("/registry/pods/", "default", "web");
+        let encoded = oarlock_registry::stored::encode(&key, &mut obj.clone());
+        Arc::new(Entry::new(key, &encoded.value, Revision(7), encoded.parts))
+    }
+
+    fn pod(uid: &str, spec: &str) -> String {
+        format!(r#"{{"metadata":{{"name":"web","namespace":"default","uid":"{uid}"}},"spec":{{{spec}}}}}"#)
+    }
+
+    #[test]
+    fn a_pod_is_read_when_it_gets_its_node_and_when_it_may_refer_to_more() {
+        let row = resource("", "v1", "pods").unwrap();
+        let mut seen = Seen::default();
+        let mut read = |uid: &str, spec: &str| note(&mut seen, row, &entry(row, &pod(uid, spec))).is_some();
+        let containers = r#""containers":[{"name":"c","image":"i"}]"#;
+        let bound = format!(r#""nodeName":"n",{containers}"#);
+        assert!(!read("1", containers), "unbound");
+        assert!(read("1", &bound), "bound");
+        assert!(!read("1", &bound), "its status changes");
+        let debugged = format!(r#"{bound},"ephemeralContainers":[{{"name":"d","image":"i"}}]"#);
+        assert!(read("1", &debugged), "a container was added");
+        assert!(read("2", &bound), "another pod of the name");
     }
 }

@@ -6,8 +6,8 @@ mod rbac;
 #[cfg(test)]
 mod tests;
 
-use oarlock_schema::Obj;
-use oarlock_schema::views::{core_v1, rbac_v1, resource_v1, storage_v1};
+use oarlock_schema::views::{core_v1, resource_v1, storage_v1};
+use oarlock_schema::{Obj, Resource};
 
 pub use node::{pod_refs, volume_refs};
 pub use rbac::{binding, policy_rules, role_ref};
@@ -31,23 +31,20 @@ impl Authorizers {
         }
     }
 
-    /// Takes note of the deletion of an object.
-    pub fn forget(&self, object: &Obj) {
-        let (namespace, name) = (object.namespace(), object.name());
-        if object.view::<rbac_v1::Role<'_>>().is_some() || object.view::<rbac_v1::ClusterRole<'_>>().is_some() {
-            self.rbac().apply([Change::RoleGone { namespace: namespace.into(), name: name.into() }]);
-        } else if object.view::<rbac_v1::RoleBinding<'_>>().is_some()
-            || object.view::<rbac_v1::ClusterRoleBinding<'_>>().is_some()
-        {
-            self.rbac().apply([Change::BindingGone { namespace: namespace.into(), name: name.into() }]);
-        } else if object.view::<core_v1::Pod<'_>>().is_some() {
-            self.node().delete_pod(namespace, name);
-        } else if object.view::<core_v1::PersistentVolume<'_>>().is_some() {
-            self.node().delete_volume(name);
-        } else if object.view::<storage_v1::VolumeAttachment<'_>>().is_some() {
-            self.node().delete_attachment(name);
-        } else if object.view::<resource_v1::ResourceSlice<'_>>().is_some() {
-            self.node().delete_slice(name);
+    /// Takes note of the deletion of an object of this resource.
+    pub fn forget(&self, resource: &Resource, namespace: &str, name: &str) {
+        match resource.plural {
+            "roles" | "clusterroles" => {
+                self.rbac().apply([Change::RoleGone { namespace: namespace.into(), name: name.into() }]);
+            }
+            "rolebindings" | "clusterrolebindings" => {
+                self.rbac().apply([Change::BindingGone { namespace: namespace.into(), name: name.into() }]);
+            }
+            "pods" => self.node().delete_pod(namespace, name),
+            "persistentvolumes" => self.node().delete_volume(name),
+            "volumeattachments" => self.node().delete_attachment(name),
+            "resourceslices" => self.node().delete_slice(name),
+            _ => {}
         }
     }
 

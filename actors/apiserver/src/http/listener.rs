@@ -1,18 +1,20 @@
 //! The HTTPS listener: one actor that accepts, one gated task per connection.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use oarlock_auth::PeerCertificates;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use super::coalesce::Coalesce;
 use super::service;
 use crate::server::Server;
 use crate::streaming::Remote;
@@ -70,28 +72,42 @@ async fn connection(ctx: &LoopCtx, stream: TcpStream, tls: TlsAcceptor, server: 
         request.extensions_mut().insert(remote);
         async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .keep_alive_interval(KEEP_ALIVE)
-        .initial_stream_window_size(1 << 20)
-        .initial_connection_window_size(4 << 20);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    // What was agreed on decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .keep_alive_interval(KEEP_ALIVE)
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(4 << 20);
+        let connection = builder.serve_connection(TokioIo::new(Coalesce::new(stream)), service);
+        drive(ctx, connection, |connection| connection.graceful_shutdown()).await;
+    } else {
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
+        let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        drive(ctx, connection, |connection| connection.graceful_shutdown()).await;
+    }
+}
+
+/// Drives a connection to its end, which `close` begins when the listener stops.
+async fn drive<C>(ctx: &LoopCtx, connection: C, close: impl FnOnce(Pin<&mut C>))
+where
+    C: Future<Output = hyper::Result<()>>,
+{
     tokio::pin!(connection);
     tokio::select! {
         biased;
         result = connection.as_mut() => return closed(result),
-        () = ctx.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = ctx.cancelled() => close(connection.as_mut()),
     }
     if let Ok(result) = clock::timeout(DRAIN, connection).await {
         closed(result);
     }
 }
 
-fn closed(result: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+fn closed(result: hyper::Result<()>) {
     if let Err(error) = result {
         tracing::debug!(%error, "connection ended");
     }

@@ -109,7 +109,8 @@ fn what_is_observed_is_in_force_until_it_is_forgotten() {
     assert_eq!(all(), [true; 5]);
     assert!(!named(&user, "", "pods", "ns", "b"));
     for object in &objects {
-        authorizers.forget(object);
+        let row = oarlock_schema::RESOURCES.iter().find(|row| std::ptr::eq(row.ty, object.ty())).unwrap();
+        authorizers.forget(row, object.namespace(), object.name());
     }
     assert_eq!(all(), [false; 5]);
 }
