@@ -32,6 +32,8 @@ enum Chore {
     Schema(schema::Args),
     /// Record upstream's answers to our requests, or check ours against them.
     Oracle(oracle::Args),
+    /// Build and start upstream's own programs, to compare with or to swap parts.
+    Peer(peer::Args),
     /// Build with each planted bug and show that the named test catches it.
     SeededBugs(seeded_bugs::Args),
     /// Everything that CI runs, in its order.
@@ -45,6 +47,7 @@ fn main() -> anyhow::Result<()> {
         Chore::New(args) => new::run(&args),
         Chore::Schema(args) => schema::run(&args),
         Chore::Oracle(args) => oracle::run(&args),
+        Chore::Peer(args) => peer::run(&args),
         Chore::SeededBugs(args) => seeded_bugs::run(&args),
         Chore::Ci(args) => ci::run(&args),
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use crate::peer;
-use crate::tool::{cargo, root, run as exec};
+use crate::peer::{self, Peer};
+use crate::tool::{cargo, run as exec};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -39,9 +39,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.verb {
         Verb::Check { words } => exec(oracle.arg("check").args(words)),
         Verb::Record { bin, only } => {
-            let work = root().join("target/peer");
-            let bin = bin.clone().map_or_else(|| peer::build(&work), Ok)?;
-            let upstream = peer::start(&bin, &work.join("run"))?;
+            let bin = bin.clone().map_or_else(|| peer::build(&peer::folder(), &peer::SERVERS), Ok)?;
+            let upstream = Peer::start(&bin, &peer::folder().join("run"), &[])?;
             exec(oracle.args(["record", "--only", only, "--kubeconfig"]).arg(&upstream.kubeconfig))
         }
     }

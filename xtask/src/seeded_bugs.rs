@@ -160,7 +160,34 @@ esac
 "#,
         )?;
         std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        Ok(Self { folder, wrapper })
+        let nursery = Self { folder, wrapper };
+        nursery.take_over()?;
+        Ok(nursery)
+    }
+
+    /// Begins with the libraries that the ordinary build has made, if any, so that only what a bug changes is built again. Programs and tests,
+    /// most of the bytes, stay behind.
+    fn take_over(&self) -> anyhow::Result<()> {
+        let (from, to) = (target().join("debug"), self.folder.join("debug"));
+        if to.exists() || !from.join("deps").exists() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(to.join("deps"))?;
+        let (ok, text) = capture(
+            Command::new("cp").arg("--archive").args([from.join(".fingerprint"), from.join("build")]).arg(&to),
+        )?;
+        ensure!(ok, "{text}");
+        for file in std::fs::read_dir(from.join("deps"))? {
+            let (path, name) = file.map(|file| (file.path(), file.file_name()))?;
+            if path.extension().is_some_and(|ending| ["d", "rlib", "rmeta", "so"].iter().any(|known| ending == *known))
+            {
+                let copy = to.join("deps").join(name);
+                std::fs::copy(&path, &copy)?;
+                // Cargo builds again what seems older than its sources.
+                std::fs::File::options().write(true).open(&copy)?.set_modified(path.metadata()?.modified()?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets what was built of these packages, with a bug or without.

@@ -1,0 +1,100 @@
+//! Upstream's programs, built from their Go modules. Nothing built here is ever committed.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::tool::{capture, run as exec};
+
+const KUBERNETES: &str = super::KUBERNETES;
+const ETCD: &str = "3.6.6";
+
+/// A program: its name, and the package that builds it.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+}
+
+const PROGRAMS: &[Program] = &[
+    Program { name: "kube-apiserver", package: "k8s.io/kubernetes/cmd/kube-apiserver" },
+    Program { name: "kube-controller-manager", package: "k8s.io/kubernetes/cmd/kube-controller-manager" },
+    Program { name: "kube-scheduler", package: "k8s.io/kubernetes/cmd/kube-scheduler" },
+    Program { name: "kubectl", package: "k8s.io/kubernetes/cmd/kubectl" },
+    Program { name: "kubelet", package: "k8s.io/kubernetes/cmd/kubelet" },
+    Program { name: "etcd", package: "go.etcd.io/etcd/server/v3" },
+];
+
+/// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; the first
+/// Kubernetes program takes some minutes, each further one less.
+///
+/// # Errors
+/// For a program that is not known here, or does not build.
+pub(crate) fn build(folder: &Path, names: &[&str]) -> anyhow::Result<PathBuf> {
+    let bin = folder.join("bin");
+    std::fs::create_dir_all(&bin)?;
+    for name in names {
+        let Some(program) = PROGRAMS.iter().find(|program| program.name == *name) else {
+            let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+            bail!("{name}: not one of {}", known.join(", "));
+        };
+        if !bin.join(name).exists() {
+            program.build(folder, &bin.join(name)).with_context(|| format!("{name} is not built"))?;
+        }
+    }
+    Ok(bin)
+}
+
+impl Program {
+    fn build(&self, folder: &Path, output: &Path) -> anyhow::Result<()> {
+        let (module, text, version, flags) = if self.package.starts_with("k8s.io/") {
+            (folder.join("kubernetes"), kubernetes_module()?, KUBERNETES, version_flags())
+        } else {
+            (folder.join("etcd"), "module peer.local/etcd\ngo 1.24\n".to_owned(), ETCD, "-s -w".to_owned())
+        };
+        std::fs::create_dir_all(&module)?;
+        if !module.join("go.mod").exists() {
+            std::fs::write(module.join("go.mod"), text)?;
+        }
+        // With its version: without one, Go would take the newest.
+        let wanted = format!("{}@v{version}", self.package);
+        exec(go(&module).args(["get", &wanted])).context("its modules cannot be fetched")?;
+        exec(go(&module).args(["build", "-ldflags", &flags, "-o"]).arg(output).arg(self.package))
+    }
+}
+
+fn go(module: &Path) -> Command {
+    let mut command = Command::new("go");
+    command.arg("-C").arg(module).env("GOFLAGS", "-mod=mod -buildvcs=false").env("CGO_ENABLED", "0");
+    command
+}
+
+/// What a release build says of itself.
+fn version_flags() -> String {
+    let version = "k8s.io/component-base/version";
+    let facts = [
+        ("gitVersion", format!("v{KUBERNETES}")),
+        ("gitMajor", "1".to_owned()),
+        ("gitMinor", "35".to_owned()),
+        ("gitTreeState", "clean".to_owned()),
+    ];
+    facts.iter().fold("-s -w".to_owned(), |flags, (name, value)| format!("{flags} -X {version}.{name}={value}"))
+}
+
+/// The module that builds Kubernetes: its staging modules are replaced by directories there, by published versions here.
+fn kubernetes_module() -> anyhow::Result<String> {
+    let wanted = format!("k8s.io/kubernetes@v{KUBERNETES}");
+    let (ok, text) =
+        capture(Command::new("go").args(["mod", "download", "-json", &wanted]).env("GOFLAGS", "-mod=mod"))?;
+    let file = text.lines().find_map(|line| line.trim().strip_prefix("\"GoMod\": \"")?.strip_suffix("\","));
+    let Some(file) = file.filter(|_| ok) else { bail!("go mod download {wanted}: {text}") };
+    let mut module =
+        format!("module peer.local/kubernetes\ngo 1.25.0\nrequire k8s.io/kubernetes v{KUBERNETES}\nreplace (\n");
+    let staging = KUBERNETES.trim_start_matches("1.");
+    for line in std::fs::read_to_string(file)?.lines().filter(|line| line.contains("=> ./staging")) {
+        let name = line.split_whitespace().next().unwrap_or_default();
+        writeln!(module, "{name} => {name} v0.{staging}")?;
+    }
+    Ok(module + ")\n")
+}

@@ -1,0 +1,258 @@
+//! Upstream's programs running beside one another on 127.0.0.1.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::pki;
+use crate::tool::{capture, say};
+
+/// How long they may take until they are ready.
+const START: Duration = Duration::from_secs(60);
+
+/// What may run beside the servers.
+const COMPONENTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+
+/// Limits of upstream's own clients, lifted so that they do not measure themselves: requests a second.
+const CLIENT_LIMIT: u32 = 5_000;
+
+/// Running programs; they end with this value.
+pub(crate) struct Peer {
+    children: Vec<(String, Child)>,
+    /// The administrator's kubeconfig.
+    pub(crate) kubeconfig: PathBuf,
+    /// From the first exec to the answer that all are ready.
+    pub(crate) ready: Duration,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        for (_, child) in self.children.iter_mut().rev() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Peer {
+    /// Name and pid of each.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.children.iter().map(|(name, child)| (name.as_str(), child.id()))
+    }
+
+    /// Starts etcd and kube-apiserver, and the further programs that are named, in `folder`, which is emptied, and waits until they are ready.
+    ///
+    /// # Errors
+    /// When one does not start, or is not ready in time.
+    pub(crate) fn start(bin: &Path, folder: &Path, with: &[String]) -> anyhow::Result<Self> {
+        if folder.exists() {
+            std::fs::remove_dir_all(folder)?;
+        }
+        std::fs::create_dir_all(folder.join("pki"))?;
+        // The servers run in other working directories.
+        let folder = folder.canonicalize()?;
+        let pki = folder.join("pki");
+        pki::certificates(&pki)?;
+        let ports = Ports::free()?;
+        let kubeconfig = pki::kubeconfig(&folder, "admin", ports.api)?;
+        // Whoever takes the place of one of upstream's parts is that part to the API server.
+        for component in COMPONENTS {
+            pki::kubeconfig(&folder, component, ports.api)?;
+        }
+        #[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
+        let begun = std::time::Instant::now();
+        let mut peer = Self { children: Vec::new(), kubeconfig, ready: Duration::ZERO };
+        let start = Start { bin, folder: &folder, pki: &pki, ports: &ports };
+        peer.add("etcd", start.etcd()?);
+        peer.add("kube-apiserver", start.api_server()?);
+        peer.wait(&pki, ports.api, "/readyz")?;
+        for name in with {
+            peer.add(name, start.component(name)?);
+        }
+        if with.iter().any(|name| name == "kube-controller-manager") {
+            peer.wait(&pki, ports.api, "/api/v1/namespaces/default/serviceaccounts/default")?;
+        }
+        peer.ready = begun.elapsed();
+        say(&format!("upstream {} answers at https://127.0.0.1:{}", super::KUBERNETES, ports.api));
+        Ok(peer)
+    }
+
+    fn add(&mut self, name: &str, child: Child) {
+        self.children.push((name.to_owned(), child));
+    }
+
+    /// Asks for a path with curl until it answers 200.
+    fn wait(&mut self, pki: &Path, port: u16, path: &str) -> anyhow::Result<()> {
+        #[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
+        let deadline = std::time::Instant::now() + START;
+        loop {
+            for (name, child) in &mut self.children {
+                if let Some(status) = child.try_wait()? {
+                    bail!(
+                        "{name} ended before it was ready: {status}; see its log beside {}",
+                        self.kubeconfig.display()
+                    );
+                }
+            }
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--output", "/dev/null", "--fail", "--cacert"]).arg(pki.join("ca.crt"));
+            curl.arg("--cert").arg(pki.join("admin.crt")).arg("--key").arg(pki.join("admin.key"));
+            if capture(curl.arg(format!("https://127.0.0.1:{port}{path}"))).context("curl")?.0 {
+                return Ok(());
+            }
+            #[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
+            if std::time::Instant::now() > deadline {
+                bail!("{path} does not answer after {START:?}; see the logs beside {}", self.kubeconfig.display());
+            }
+            #[expect(clippy::disallowed_methods, reason = "a chore that polls another program's readiness")]
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Ports nobody listened on when we looked.
+struct Ports {
+    api: u16,
+    client: u16,
+    raft: u16,
+    component: [u16; 2],
+}
+
+impl Ports {
+    fn free() -> anyhow::Result<Self> {
+        let listen = || std::net::TcpListener::bind("127.0.0.1:0");
+        // All are held until all are known, so that they differ.
+        let held = [listen()?, listen()?, listen()?, listen()?, listen()?];
+        let mut ports = [0; 5];
+        for (port, listener) in ports.iter_mut().zip(&held) {
+            *port = listener.local_addr()?.port();
+        }
+        let [api, client, raft, manager, scheduler] = ports;
+        Ok(Self { api, client, raft, component: [manager, scheduler] })
+    }
+}
+
+/// What every start needs.
+struct Start<'a> {
+    bin: &'a Path,
+    folder: &'a Path,
+    pki: &'a Path,
+    ports: &'a Ports,
+}
+
+impl Start<'_> {
+    fn file(&self, name: &str) -> String {
+        self.pki.join(name).display().to_string()
+    }
+
+    fn etcd(&self) -> anyhow::Result<Child> {
+        let client = format!("http://127.0.0.1:{}", self.ports.client);
+        let member = format!("http://127.0.0.1:{}", self.ports.raft);
+        self.spawn(
+            "etcd",
+            &[
+                ("data-dir", &self.folder.join("etcd").display().to_string()),
+                ("listen-client-urls", &client),
+                ("advertise-client-urls", &client),
+                ("listen-peer-urls", &member),
+                ("initial-advertise-peer-urls", &member),
+                ("initial-cluster", &format!("default={member}")),
+                ("quota-backend-bytes", "8589934592"),
+                ("log-level", "error"),
+            ],
+        )
+    }
+
+    fn api_server(&self) -> anyhow::Result<Child> {
+        self.spawn(
+            "kube-apiserver",
+            &[
+                ("etcd-servers", &format!("http://127.0.0.1:{}", self.ports.client)),
+                ("secure-port", &self.ports.api.to_string()),
+                ("bind-address", "127.0.0.1"),
+                ("advertise-address", "127.0.0.1"),
+                ("endpoint-reconciler-type", "none"),
+                ("tls-cert-file", &self.file("server.crt")),
+                ("tls-private-key-file", &self.file("server.key")),
+                ("client-ca-file", &self.file("ca.crt")),
+                ("cert-dir", &self.pki.display().to_string()),
+                ("authorization-mode", "Node,RBAC"),
+                ("service-account-issuer", "https://kubernetes.default.svc"),
+                ("service-account-key-file", &self.file("account.pub")),
+                ("service-account-signing-key-file", &self.file("account.key")),
+                ("service-cluster-ip-range", "10.96.0.0/16"),
+                ("requestheader-client-ca-file", &self.file("ca.crt")),
+                ("requestheader-allowed-names", "front-proxy"),
+                ("requestheader-username-headers", "X-Remote-User"),
+                ("requestheader-group-headers", "X-Remote-Group"),
+                ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+                ("proxy-client-cert-file", &self.file("admin.crt")),
+                ("proxy-client-key-file", &self.file("admin.key")),
+                ("allow-privileged", "true"),
+            ],
+        )
+    }
+
+    /// kube-controller-manager or kube-scheduler, as itself, with its client's limits lifted.
+    fn component(&self, name: &str) -> anyhow::Result<Child> {
+        let kubeconfig = self.folder.join(format!("{name}.kubeconfig")).display().to_string();
+        let [manager, scheduler] = self.ports.component.map(|port| port.to_string());
+        let certificates = self.file(name);
+        let common = [
+            ("authentication-kubeconfig", kubeconfig.as_str()),
+            ("authorization-kubeconfig", &kubeconfig),
+            ("cert-dir", &certificates),
+        ];
+        let limit = CLIENT_LIMIT.to_string();
+        let (own, config);
+        let flags = match name {
+            "kube-controller-manager" => {
+                own = [
+                    ("kubeconfig", kubeconfig.clone()),
+                    ("secure-port", manager),
+                    ("service-account-private-key-file", self.file("account.key")),
+                    ("root-ca-file", self.file("ca.crt")),
+                    ("use-service-account-credentials", "true".to_owned()),
+                    ("cluster-signing-cert-file", self.file("ca.crt")),
+                    ("cluster-signing-key-file", self.file("ca.key")),
+                    ("kube-api-qps", limit.clone()),
+                    ("kube-api-burst", limit),
+                    ("concurrent-deployment-syncs", "20".to_owned()),
+                    ("concurrent-replicaset-syncs", "50".to_owned()),
+                ];
+                own.as_slice()
+            }
+            "kube-scheduler" => {
+                let path = self.folder.join("kube-scheduler.yaml");
+                std::fs::write(
+                    &path,
+                    format!(
+                        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+                         clientConnection: {{kubeconfig: {kubeconfig}, qps: {limit}, burst: {limit}}}\n"
+                    ),
+                )?;
+                config = [("config", path.display().to_string()), ("secure-port", scheduler)];
+                config.as_slice()
+            }
+            _ => bail!("{name}: neither kube-controller-manager nor kube-scheduler"),
+        };
+        let flags: Vec<(&str, &str)> =
+            common.into_iter().chain(flags.iter().map(|(flag, value)| (*flag, value.as_str()))).collect();
+        self.spawn(name, &flags)
+    }
+
+    fn spawn(&self, name: &str, flags: &[(&str, &str)]) -> anyhow::Result<Child> {
+        let program = self.bin.join(name);
+        let log = std::fs::File::create(self.folder.join(format!("{name}.log")))?;
+        Command::new(&program)
+            .args(flags.iter().map(|(flag, value)| format!("--{flag}={value}")))
+            .current_dir(self.folder)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("{}: not started", program.display()))
+    }
+}
