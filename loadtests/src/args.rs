@@ -2,34 +2,37 @@
 
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
-/// Measures an oarlock that this command starts and ends itself.
+/// Measures an oarlock that this command starts and ends itself, and upstream beside it if asked.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "oarlock-loadtests", version, about)]
 pub(crate) struct Args {
-    /// Scenarios to run; all when none is named.
+    /// Scenarios to run, by name or as TOML files like those in loadtests/scenarios; all of ours when none is named.
     pub(crate) scenarios: Vec<String>,
     /// The executable to measure.
     #[arg(long, default_value = "target/release/oarlock", value_name = "FILE")]
     pub(crate) oarlock: PathBuf,
-    /// Objects that the create scenarios make.
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
-    pub(crate) objects: usize,
-    /// Nodes of the schedule and crew scenarios.
-    #[arg(long, default_value_t = 1_000, value_name = "N")]
-    pub(crate) nodes: usize,
-    /// Pods of the schedule and crew scenarios.
-    #[arg(long, default_value_t = 5_000, value_name = "N")]
-    pub(crate) pods: usize,
-    /// Print only JSON lines.
+    /// Measure this beside it, in turns, and print ratios. Upstream's programs are built from their Go modules when they are not there.
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) compare: Option<Compare>,
+    /// How often each scenario is repeated, whatever its file says.
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<usize>,
+    /// Measure although something else keeps the processors busy.
+    #[arg(long)]
+    pub(crate) anyway: bool,
+    /// List the scenarios and end.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Print only JSON lines, no table.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-impl Args {
-    /// Whether a scenario was asked for.
-    pub(crate) fn wants(&self, name: &str) -> bool {
-        self.scenarios.is_empty() || self.scenarios.iter().any(|s| s == name)
-    }
+/// What can be measured beside us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compare {
+    /// Upstream's Kubernetes and etcd.
+    Upstream,
 }

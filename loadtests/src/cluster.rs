@@ -1,28 +1,29 @@
-//! The server under test: started in a fresh directory, measured through /proc, ended by its own pid.
+//! Running servers, measured through /proc.
 
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use anyhow::Context;
+use tokio::process::Child;
 
-use crate::args::Args;
+use crate::subject::Directory;
 
-const START: Duration = Duration::from_secs(30);
+/// How long servers may take to end.
+const STOP: Duration = Duration::from_secs(30);
 
-/// A running server.
+/// The running servers of one subject.
 pub(crate) struct Cluster {
     child: Child,
-    directory: TempDir,
-    /// From the start of the process to its word that it is ready.
+    directory: Directory,
+    /// The administrator's.
+    pub(crate) kubeconfig: PathBuf,
+    pids: Vec<(String, u32)>,
+    /// From the first exec until everything was ready.
     pub(crate) ready: Duration,
 }
 
-/// What a process has used.
-#[derive(Clone, Copy, Debug)]
+/// What processes have used.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// Resident memory in bytes.
     pub(crate) rss: u64,
@@ -31,42 +32,51 @@ pub(crate) struct Usage {
 }
 
 impl Cluster {
-    /// Starts a durable server in a fresh directory with these further flags of `up`.
-    pub(crate) async fn start(args: &Args, flags: &[&str]) -> anyhow::Result<Self> {
-        Self::resume(args, flags, tempfile::tempdir()?).await
+    /// Servers that `child` is, or keeps.
+    pub(crate) fn new(
+        child: Child,
+        directory: Directory,
+        kubeconfig: PathBuf,
+        pids: Vec<(String, u32)>,
+        ready: Duration,
+    ) -> Self {
+        Self { child, directory, kubeconfig, pids, ready }
     }
 
-    /// Starts a server on what one before it left.
-    pub(crate) async fn resume(args: &Args, flags: &[&str], directory: TempDir) -> anyhow::Result<Self> {
-        let mut command = Command::new(&args.oarlock);
-        command.arg("up").arg("--data-dir").arg(directory.path()).args(["--port", "0"]).args(flags);
-        command.stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
-        let begun = now();
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("{}: build it with cargo build --release", args.oarlock.display()))?;
-        let stdout = child.stdout.take().context("no output")?;
-        let mut lines = BufReader::new(stdout).lines();
-        let wait = async {
-            while let Some(line) = lines.next_line().await? {
-                if line.starts_with("export KUBECONFIG=") {
-                    return Ok(begun.elapsed());
-                }
-            }
-            bail!("the server ended before it was ready")
-        };
-        let ready = tokio::time::timeout(START, wait).await.context("the server is not ready in time")??;
-        Ok(Self { child, directory, ready })
+    /// State and keys; `pki/ca.crt` and `pki/ca.key` are the cluster's authority.
+    pub(crate) fn folder(&self) -> &Path {
+        self.directory.path()
     }
 
-    /// The user's kubeconfig.
-    pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.directory.path().join("kubeconfig")
-    }
-
-    /// What the server has used so far.
+    /// What all servers have used so far.
+    ///
+    /// # Errors
+    /// When one has ended.
     pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
-        let pid = self.child.id().context("the server has ended")?;
+        let mut sum = Usage::default();
+        for (name, pid) in &self.pids {
+            let one = Usage::of(*pid).with_context(|| format!("{name} has ended"))?;
+            sum = Usage { rss: sum.rss + one.rss, cpu: sum.cpu + one.cpu };
+        }
+        Ok(sum)
+    }
+
+    /// Ends the servers: ours by its pid, upstream's by the end of their keeper's standard input.
+    ///
+    /// # Errors
+    /// When they do not end.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.child.stdin.take());
+        if self.pids.iter().any(|(_, pid)| Some(*pid) == self.child.id()) {
+            self.child.start_kill()?;
+        }
+        tokio::time::timeout(STOP, self.child.wait()).await.context("the servers do not end")??;
+        Ok(())
+    }
+}
+
+impl Usage {
+    fn of(pid: u32) -> anyhow::Result<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let kib = status
             .lines()
@@ -77,13 +87,19 @@ impl Cluster {
         let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let ticks: Vec<f64> = after.split_whitespace().skip(11).take(2).filter_map(|t| t.parse().ok()).collect();
         // Linux counts in hundredths of a second on every architecture we run on (USER_HZ).
-        Ok(Usage { rss: kib.parse::<u64>()? * 1024, cpu: ticks.iter().sum::<f64>() / 100.0 })
+        Ok(Self { rss: kib.parse::<u64>()? * 1024, cpu: ticks.iter().sum::<f64>() / 100.0 })
     }
 
-    /// Ends the server; what it stored is in the directory.
-    pub(crate) async fn stop(mut self) -> anyhow::Result<TempDir> {
-        self.child.kill().await?;
-        Ok(self.directory)
+    /// Microseconds of CPU since `before`, for each of `count`.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(crate) fn micros_each(self, before: Self, count: usize) -> f64 {
+        (self.cpu - before.cpu) * 1e6 / count as f64
+    }
+
+    /// KiB of memory since `before`, for each of `count`.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(crate) fn kib_each(self, before: Self, count: usize) -> f64 {
+        self.rss.saturating_sub(before.rss) as f64 / 1024.0 / count as f64
     }
 }
 

@@ -1,24 +1,72 @@
-//! First figures: starts an `oarlock` of its own and measures it. `cargo run --release -p oarlock-loadtests -- --help`.
+//! Load tests: starts an `oarlock` of its own, or upstream, and measures it from outside. `cargo run --release -p oarlock-loadtests -- --help`.
 //!
-//! Every scenario is bounded in count and time, talks to the loopback address only, and prints one JSON line; a readable table ends the run.
+//! Every scenario is bounded in count and time and talks to the loopback address only. Each leg prints one JSON line; a table ends the run.
 
 mod args;
 mod cluster;
 mod connection;
+mod kinds;
+mod machine;
 mod report;
 mod scenarios;
+mod subject;
 
+use anyhow::{Context, ensure};
 use clap::Parser;
 
+use args::{Args, Compare};
+use machine::{Machine, Quiet};
+use report::Report;
+use scenarios::Scenario;
+use subject::{Bench, Subject};
+
+/// As in `oarlock`: the write path is measured in this process too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> anyhow::Result<()> {
-    let args = args::Args::parse();
+    let args = Args::parse();
+    let scenarios = Scenario::wanted(&args.scenarios)?;
+    if args.list {
+        list(&scenarios);
+        return Ok(());
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut report = report::Report::new(&args);
-        for scenario in scenarios::ALL.iter().filter(|s| args.wants(s.name)) {
-            report.add(scenario.name, (scenario.run)(args.clone()).await?);
+    runtime.block_on(run(&args, &scenarios))
+}
+
+async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
+    let subjects = match args.compare {
+        None => vec![Subject::Oarlock],
+        Some(Compare::Upstream) => vec![Subject::Oarlock, Subject::Upstream],
+    };
+    let bench = Bench { oarlock: args.oarlock.clone() };
+    let mut report = Report::new(Machine::look(), subjects.clone());
+    for scenario in scenarios {
+        for round in 0..args.rounds.unwrap_or(scenario.rounds) {
+            // In turns, so that a machine that changes its speed changes it for both.
+            for subject in &subjects {
+                let quiet = Quiet::look().await?;
+                ensure!(
+                    args.anyway || quiet.holds(),
+                    "the processors are {:.0} % busy with something else; --anyway measures all the same",
+                    quiet.busy
+                );
+                let figures = scenario.run(&bench, *subject).await;
+                let figures = figures.with_context(|| format!("{} of {}", scenario.name, subject.name()))?;
+                report.add(&scenario.name, *subject, round, quiet, figures);
+            }
         }
+    }
+    if !args.json {
         report.print();
-        Ok(())
-    })
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "an answer to the person who asks")]
+fn list(scenarios: &[Scenario]) {
+    for scenario in scenarios {
+        println!("{:<26} {}", scenario.name, scenario.about);
+    }
 }

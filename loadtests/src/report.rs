@@ -1,55 +1,248 @@
-//! Results: JSON lines as they come, a table at the end.
+//! Figures, and what is printed of them: a JSON line for each leg, a table at the end.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::args::Args;
+use crate::cluster::now;
+use crate::machine::{Machine, Quiet};
+use crate::subject::Subject;
+
+/// Columns of a chart of one line.
+const COLUMNS: usize = 20;
+
+/// Which way is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Better {
+    Higher,
+    Lower,
+}
 
 /// One figure.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
     /// What was measured.
-    pub(crate) name: String,
+    pub(crate) name: &'static str,
     /// How much.
     pub(crate) value: f64,
     /// Of what.
     pub(crate) unit: &'static str,
+    /// Which way is good.
+    pub(crate) better: Better,
+    /// What is aimed at, where something is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) aim: Option<f64>,
+    /// How it went over the run, in equal parts of its time; empty where that says nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) over_time: Vec<f64>,
 }
 
 impl Figure {
     /// A figure.
-    pub(crate) fn new(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit }
+    pub(crate) const fn new(name: &'static str, value: f64, unit: &'static str, better: Better) -> Self {
+        Self { name, value, unit, better, aim: None, over_time: Vec::new() }
     }
+
+    /// With an aim.
+    pub(crate) fn aim(self, aim: f64) -> Self {
+        Self { aim: Some(aim), ..self }
+    }
+
+    /// With how it went.
+    pub(crate) fn over_time(self, over_time: Vec<f64>) -> Self {
+        Self { over_time, ..self }
+    }
+}
+
+/// How long things took, and when they were done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Times(Vec<(Instant, Duration)>);
+
+impl Times {
+    /// Something that took so long is done now.
+    pub(crate) fn add(&mut self, took: Duration) {
+        self.0.push((now(), took));
+    }
+
+    /// Both together.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// In milliseconds; 0 when there are none.
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
+        let mut times: Vec<Duration> = self.0.iter().map(|(_, took)| *took).collect();
+        times.sort_unstable();
+        let at = (times.len() * percent / 100).min(times.len().saturating_sub(1));
+        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+    }
+
+    /// How many a second were done in each of [`COLUMNS`] equal parts of the time.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a column of a chart"
+    )]
+    pub(crate) fn rates(&self) -> Vec<f64> {
+        let done = || self.0.iter().map(|(done, _)| *done);
+        let (Some(first), Some(last)) = (done().min(), done().max()) else { return Vec::new() };
+        let column = (last - first).as_secs_f64() / COLUMNS as f64;
+        let mut counts = vec![0.0; COLUMNS];
+        for done in done() {
+            let at = ((done - first).as_secs_f64() / column) as usize;
+            if let Some(count) = counts.get_mut(at.min(COLUMNS - 1)) {
+                *count += 1.0 / column;
+            }
+        }
+        counts
+    }
+}
+
+/// A row of the table: one figure of one scenario, of every subject.
+struct Row {
+    scenario: String,
+    figure: Figure,
+    values: Vec<(Subject, f64)>,
 }
 
 /// All results of a run.
 pub(crate) struct Report {
-    json: bool,
-    rows: Vec<(&'static str, Figure)>,
+    machine: Machine,
+    subjects: Vec<Subject>,
+    rows: Vec<Row>,
 }
 
 impl Report {
     /// An empty report.
-    pub(crate) fn new(args: &Args) -> Self {
-        Self { json: args.json, rows: Vec::new() }
+    pub(crate) fn new(machine: Machine, subjects: Vec<Subject>) -> Self {
+        Self { machine, subjects, rows: Vec::new() }
     }
 
-    /// Adds a scenario's figures and prints them as a JSON line.
-    #[expect(clippy::print_stdout, reason = "results go to the person or program that runs this")]
-    pub(crate) fn add(&mut self, scenario: &'static str, figures: Vec<Figure>) {
-        println!("{}", serde_json::json!({"scenario": scenario, "figures": figures}));
-        self.rows.extend(figures.into_iter().map(|f| (scenario, f)));
+    /// Adds what one round of a scenario gave for a subject, and prints it as a JSON line.
+    pub(crate) fn add(&mut self, scenario: &str, subject: Subject, round: usize, quiet: Quiet, figures: Vec<Figure>) {
+        say(&serde_json::json!({
+            "scenario": scenario, "subject": subject.name(), "round": round, "before": quiet, "figures": figures,
+            "commit": self.machine.commit,
+        })
+        .to_string());
+        for figure in figures {
+            let value = (subject, figure.value);
+            match self.rows.iter_mut().find(|row| row.scenario == scenario && row.figure.name == figure.name) {
+                Some(row) => row.values.push(value),
+                None => self.rows.push(Row { scenario: scenario.to_owned(), figure, values: vec![value] }),
+            }
+        }
     }
 
-    /// Prints the table.
-    #[expect(clippy::print_stdout, reason = "results go to the person who runs this")]
+    /// Prints the table, as Markdown.
     pub(crate) fn print(&self) {
-        if self.json {
-            return;
+        say(&format!("\n{}\n", self.machine));
+        let names: Vec<&str> = self.subjects.iter().map(|subject| subject.name()).collect();
+        let compare = names.len() > 1;
+        let ratio = if compare { " better by |" } else { "" };
+        say(&format!("| scenario | figure | {} |{ratio} over time |", names.join(" | ")));
+        say(&format!("|---|---|{}{}---|", "---:|".repeat(names.len()), if compare { "---:|" } else { "" }));
+        for row in &self.rows {
+            let mut line = format!("| {} | {} |", row.scenario, row.figure.name);
+            for subject in &self.subjects {
+                let _ = write!(line, " {} |", row.cell(*subject));
+            }
+            if compare {
+                let _ = write!(line, " {} |", row.ratio().map_or_else(String::new, |ratio| format!("{ratio:.1}×")));
+            }
+            say(&format!("{line} {} |", sparkline(&row.figure.over_time)));
         }
-        println!();
-        for (scenario, figure) in &self.rows {
-            println!("{scenario:<10} {:<44} {:>12.2} {}", figure.name, figure.value, figure.unit);
-        }
+    }
+}
+
+impl Row {
+    fn values(&self, subject: Subject) -> Vec<f64> {
+        let mut values: Vec<f64> =
+            self.values.iter().filter(|(of, _)| *of == subject).map(|(_, value)| *value).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    fn median(&self, subject: Subject) -> Option<f64> {
+        let values = self.values(subject);
+        values.get(values.len() / 2).copied()
+    }
+
+    /// The median, and the range where there is one.
+    fn cell(&self, subject: Subject) -> String {
+        let values = self.values(subject);
+        let (Some(median), Some(first), Some(last)) = (self.median(subject), values.first(), values.last()) else {
+            return "–".to_owned();
+        };
+        let range = if values.len() > 1 { format!(" ({}–{})", short(*first), short(*last)) } else { String::new() };
+        let aim = self.figure.aim.map_or_else(String::new, |aim| format!(", aim {}", short(aim)));
+        format!("{} {}{range}{aim}", short(median), self.figure.unit)
+    }
+
+    /// How many times better we are than upstream.
+    fn ratio(&self) -> Option<f64> {
+        let (ours, theirs) = (self.median(Subject::Oarlock)?, self.median(Subject::Upstream)?);
+        let ratio = if self.figure.better == Better::Higher { ours / theirs } else { theirs / ours };
+        ratio.is_finite().then_some(ratio)
+    }
+}
+
+/// Three digits, or all before the point.
+fn short(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+/// A chart of one line.
+fn sparkline(values: &[f64]) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = values.iter().copied().fold(0.0, f64::max);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a bar's height")]
+    let bar = |value: &f64| BARS.get((value / most * 7.0).round() as usize).copied().unwrap_or(' ');
+    values.iter().map(bar).collect()
+}
+
+#[expect(clippy::print_stdout, reason = "results go to the person or program that runs this")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_say_how_many_times_better_we_are() {
+        let row = |better, ours, theirs| Row {
+            scenario: String::new(),
+            figure: Figure::new("", 0.0, "", better),
+            values: vec![(Subject::Oarlock, ours), (Subject::Upstream, theirs)],
+        };
+        assert_eq!(row(Better::Higher, 600.0, 100.0).ratio(), Some(6.0));
+        assert_eq!(row(Better::Lower, 2.0, 50.0).ratio(), Some(25.0));
+        assert_eq!(row(Better::Lower, 0.0, 50.0).ratio(), None);
+    }
+
+    #[test]
+    fn cells_hold_the_median_and_the_range() {
+        let figure = Figure::new("", 0.0, "ms", Better::Lower);
+        let values = [3.2678, 120.4, 22.22].map(|value| (Subject::Oarlock, value)).to_vec();
+        let row = Row { scenario: String::new(), figure, values };
+        assert_eq!(row.cell(Subject::Oarlock), "22.2 ms (3.27–120)");
+        assert_eq!(row.cell(Subject::Upstream), "–");
+    }
+
+    #[test]
+    fn charts_reach_from_the_least_to_the_most() {
+        assert_eq!(sparkline(&[0.0, 1.0, 2.0]), "▁▅█");
+        assert_eq!(sparkline(&[]), "");
     }
 }

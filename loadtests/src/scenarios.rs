@@ -1,34 +1,132 @@
-//! The scenarios, one file each.
+//! The scenarios: one TOML file each in `loadtests/scenarios`, or the user's own.
 
-mod create;
-mod crew;
-mod idle;
-mod list;
-mod schedule;
-mod start;
+use std::path::Path;
 
-use futures::future::BoxFuture;
+use anyhow::{Context, bail};
+use serde::Deserialize;
 
-use crate::args::Args;
+use crate::kinds::{create, idle, list, rollout, schedule, start, watch, write_path};
 use crate::report::Figure;
+use crate::subject::{Bench, Subject};
 
-/// One scenario.
-pub(crate) struct Scenario {
-    /// Its name on the command line.
-    pub(crate) name: &'static str,
-    /// Runs it.
-    pub(crate) run: fn(Args) -> BoxFuture<'static, anyhow::Result<Vec<Figure>>>,
-}
-
-/// All scenarios, in the order in which they run.
-pub(crate) const ALL: &[Scenario] = &[
-    Scenario { name: "start", run: |args| Box::pin(start::run(args)) },
-    Scenario { name: "idle", run: |args| Box::pin(idle::run(args)) },
-    Scenario { name: "create", run: |args| Box::pin(create::run(args)) },
-    Scenario { name: "list", run: |args| Box::pin(list::run(args)) },
-    Scenario { name: "schedule", run: |args| Box::pin(schedule::run(args)) },
-    Scenario { name: "crew", run: |args| Box::pin(crew::run(args)) },
+/// Those that come along, in the order in which they run.
+const OWN: &[(&str, &str)] = &[
+    ("start", include_str!("../scenarios/start.toml")),
+    ("idle", include_str!("../scenarios/idle.toml")),
+    ("create-1", include_str!("../scenarios/create-1.toml")),
+    ("create-64", include_str!("../scenarios/create-64.toml")),
+    ("create-64-bound", include_str!("../scenarios/create-64-bound.toml")),
+    ("list", include_str!("../scenarios/list.toml")),
+    ("list-gzip", include_str!("../scenarios/list-gzip.toml")),
+    ("watch", include_str!("../scenarios/watch.toml")),
+    ("schedule-basic-1k", include_str!("../scenarios/schedule-basic-1k.toml")),
+    ("schedule-spread-1k", include_str!("../scenarios/schedule-spread-1k.toml")),
+    ("schedule-affinity-1k", include_str!("../scenarios/schedule-affinity-1k.toml")),
+    ("schedule-anti-affinity-1k", include_str!("../scenarios/schedule-anti-affinity-1k.toml")),
+    ("schedule-basic-5k", include_str!("../scenarios/schedule-basic-5k.toml")),
+    ("schedule-spread-5k", include_str!("../scenarios/schedule-spread-5k.toml")),
+    ("schedule-affinity-5k", include_str!("../scenarios/schedule-affinity-5k.toml")),
+    ("schedule-anti-affinity-5k", include_str!("../scenarios/schedule-anti-affinity-5k.toml")),
+    ("write-path", include_str!("../scenarios/write-path.toml")),
+    ("rollout", include_str!("../scenarios/rollout.toml")),
 ];
 
-/// Parts that a scenario about the API alone leaves out.
-pub(crate) const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
+/// A scenario file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Scenario {
+    /// The file's name without its ending.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// What is measured, in a line.
+    pub(crate) about: String,
+    /// How often it is repeated; the command line may say otherwise.
+    #[serde(default = "once")]
+    pub(crate) rounds: usize,
+    work: Work,
+}
+
+fn once() -> usize {
+    1
+}
+
+/// What a scenario does, with its sizes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum Work {
+    Start(start::Spec),
+    Idle(idle::Spec),
+    Create(create::Spec),
+    List(list::Spec),
+    Watch(watch::Spec),
+    Schedule(schedule::Spec),
+    Rollout(rollout::Spec),
+    WritePath(write_path::Spec),
+}
+
+impl Scenario {
+    /// Those that the command line names: our own by name, files by path; all our own when it names none.
+    ///
+    /// # Errors
+    /// For a name that is none, and a file that cannot be read.
+    pub(crate) fn wanted(words: &[String]) -> anyhow::Result<Vec<Self>> {
+        if words.is_empty() {
+            return OWN.iter().map(|(name, text)| Self::parse(name, text)).collect();
+        }
+        words.iter().map(|word| Self::find(word)).collect()
+    }
+
+    fn find(word: &str) -> anyhow::Result<Self> {
+        if let Some((name, text)) = OWN.iter().find(|(name, _)| *name == word) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(word);
+        if path.extension().is_none_or(|ending| ending != "toml") {
+            let names: Vec<&str> = OWN.iter().map(|(name, _)| *name).collect();
+            bail!("{word}: neither a .toml file nor one of {}", names.join(", "));
+        }
+        let text = std::fs::read_to_string(path).with_context(|| word.to_owned())?;
+        Self::parse(&path.file_stem().unwrap_or_default().to_string_lossy(), &text).with_context(|| word.to_owned())
+    }
+
+    fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
+        Ok(Self { name: name.to_owned(), ..toml::from_str(text)? })
+    }
+
+    /// Runs it once.
+    ///
+    /// # Errors
+    /// When the subject does not start, refuses a request, or does not get done in time.
+    pub(crate) async fn run(&self, bench: &Bench, subject: Subject) -> anyhow::Result<Vec<Figure>> {
+        match &self.work {
+            Work::Start(spec) => start::run(bench, subject, spec).await,
+            Work::Idle(spec) => idle::run(bench, subject, spec).await,
+            Work::Create(spec) => create::run(bench, subject, spec).await,
+            Work::List(spec) => list::run(bench, subject, spec).await,
+            Work::Watch(spec) => watch::run(bench, subject, spec).await,
+            Work::Schedule(spec) => schedule::run(bench, subject, spec).await,
+            Work::Rollout(spec) => rollout::run(bench, subject, spec).await,
+            Work::WritePath(spec) => write_path::run(bench, subject, spec).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OWN, Scenario};
+
+    #[test]
+    fn every_file_is_in_the_table_and_reads() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
+        let files = std::fs::read_dir(folder).unwrap().count();
+        assert_eq!((files, Scenario::wanted(&[]).unwrap().len()), (OWN.len(), OWN.len()));
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_by_name() {
+        let error = Scenario::wanted(&["crate".to_owned()]).unwrap_err().to_string();
+        assert!(error.starts_with("crate: neither a .toml file nor one of start, "), "{error}");
+        let error = Scenario::parse("x", "about = \"\"\n[work.create]\nclients = 1\npots = 1").unwrap_err().to_string();
+        assert!(error.contains("pots"), "{error}");
+    }
+}

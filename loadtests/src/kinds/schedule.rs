@@ -1,0 +1,106 @@
+//! Pods created, scheduled and bound while a scheduler runs. The nodes exist only as objects, as in upstream's scheduler_perf.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::Method;
+use serde::Deserialize;
+
+use super::create;
+use crate::cluster::now;
+use crate::connection::Connection;
+use crate::report::{Better, Figure};
+use crate::subject::{Bench, Parts, Subject};
+
+const PATIENCE: Duration = Duration::from_secs(300);
+const NODES: &str = "/api/v1/nodes";
+/// A watch that brings a pod as added when it gets its node.
+const BOUND: &str = "/api/v1/namespaces/default/pods?watch=1&fieldSelector=spec.nodeName%21%3D&timeoutSeconds=600";
+const ADDED: &[u8] = br#""ADDED""#;
+const CLIENTS: usize = 64;
+const CONNECTIONS: usize = 8;
+const RESOURCES: &str = r#"{"cpu":"64","memory":"256Gi","pods":"110"}"#;
+
+/// How many pods of which shape on how many nodes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spec {
+    nodes: usize,
+    pods: usize,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Shape {
+    Basic,
+    Spread,
+    Affinity,
+    AntiAffinity,
+}
+
+impl Shape {
+    /// What the pods' spec has for it.
+    fn constraint(self) -> String {
+        let term = |kind: &str, key: &str| {
+            format!(
+                r#""affinity":{{"{kind}":{{"requiredDuringSchedulingIgnoredDuringExecution":[{{"topologyKey":"{key}","labelSelector":{{"matchLabels":{{"app":"load"}}}}}}]}}}},"#
+            )
+        };
+        match self {
+            Self::Basic => String::new(),
+            Self::Spread => r#""topologySpreadConstraints":[{"maxSkew":5,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"app":"load"}}}],"#.to_owned(),
+            Self::Affinity => term("podAffinity", "topology.kubernetes.io/zone"),
+            Self::AntiAffinity => term("podAntiAffinity", "kubernetes.io/hostname"),
+        }
+    }
+}
+
+/// Measures.
+pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
+    let cluster = bench.start(subject, Parts::Scheduler).await?;
+    create::account(&cluster).await?;
+    let connections = create::open(&cluster, CONNECTIONS, None).await?;
+    make_nodes(&connections, spec.nodes).await?;
+    let mut bound = Connection::open(&cluster.kubeconfig, None).await?.stream(BOUND).await?;
+    let constraint = spec.shape.constraint();
+    let pod = |i| create::pod_with(i, &constraint);
+    let before = cluster.usage()?;
+    let begun = now();
+    let wait = async {
+        let added = memchr::memmem::Finder::new(ADDED);
+        let mut seen = 0;
+        while seen < spec.pods {
+            let frame = bound.next().await?.context("the watch ended")?;
+            seen += added.find_iter(&frame).count();
+        }
+        Ok(begun.elapsed())
+    };
+    let work = futures::future::try_join(create::fill(&connections, CLIENTS, spec.pods, &pod), wait);
+    let (_, took) = tokio::time::timeout(PATIENCE, work).await.context("some pods were never bound")??;
+    let after = cluster.usage()?;
+    cluster.stop().await?;
+    Ok(vec![
+        Figure::new("pods bound", create::per_second(spec.pods, took), "/s", Better::Higher),
+        Figure::new("processor time of all servers per pod", after.micros_each(before, spec.pods), "µs", Better::Lower),
+    ])
+}
+
+/// Makes nodes that are ready and never change. Admission taints a new node until its kubelet reports; here the update after the create
+/// takes the taint off.
+async fn make_nodes(connections: &[Connection], count: usize) -> anyhow::Result<()> {
+    let work = connections.iter().cycle().take(CLIENTS).cloned().enumerate().map(|(first, mut connection)| async move {
+        for i in (first..count).step_by(CLIENTS) {
+            let node = Bytes::from(format!(
+                r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{i}","labels":{{"kubernetes.io/hostname":"node-{i}","topology.kubernetes.io/zone":"zone-{zone}"}}}},"status":{{"capacity":{RESOURCES},"allocatable":{RESOURCES},"conditions":[{{"type":"Ready","status":"True","reason":"KubeletReady"}}]}}}}"#,
+                zone = i % 3,
+            ));
+            connection.create(NODES, node.clone()).await?;
+            let (code, _) = connection.call(Method::PUT, &format!("{NODES}/node-{i}"), node, false).await?;
+            anyhow::ensure!(code == 200, "PUT of node-{i}: {code}");
+        }
+        Ok(())
+    });
+    futures::future::try_join_all(work).await.map(drop)
+}

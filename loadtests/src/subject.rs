@@ -1,0 +1,134 @@
+//! Whose servers are measured, and how they are started.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::cluster::{Cluster, now};
+
+/// How long servers may take to start; a peer's program that is not built yet is built first.
+const START: Duration = Duration::from_secs(1800);
+
+/// Whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Ours, in one process.
+    Oarlock,
+    /// Upstream's release, with etcd, a process each.
+    Upstream,
+}
+
+impl Subject {
+    /// As tables call it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Oarlock => "oarlock",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+/// Which parts run beside the API server and its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parts {
+    /// None.
+    Api,
+    /// The scheduler.
+    Scheduler,
+    /// The scheduler and all controllers; nodes are somebody else's.
+    Crew,
+}
+
+/// What every leg of a run needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Bench {
+    /// The executable to measure, which also simulates nodes for both subjects.
+    pub(crate) oarlock: PathBuf,
+}
+
+impl Bench {
+    /// Starts a subject in a fresh directory and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends, or is not ready in time.
+    pub(crate) async fn start(&self, subject: Subject, parts: Parts) -> anyhow::Result<Cluster> {
+        match subject {
+            Subject::Oarlock => self.oarlock(parts).await,
+            Subject::Upstream => upstream(parts).await,
+        }
+    }
+
+    async fn oarlock(&self, parts: Parts) -> anyhow::Result<Cluster> {
+        let disabled = match parts {
+            Parts::Api => "scheduler,controller-manager,kubelet",
+            Parts::Scheduler => "controller-manager,kubelet",
+            Parts::Crew => "kubelet",
+        };
+        let directory = tempfile::tempdir()?;
+        let mut command = Command::new(&self.oarlock);
+        command.arg("up").arg("--data-dir").arg(directory.path()).args(["--port", "0", "--disable", disabled]);
+        let begun = now();
+        let (child, line) = spawn(command, "export KUBECONFIG=")
+            .await
+            .with_context(|| format!("{}: build it with cargo build --release", self.oarlock.display()))?;
+        let ready = begun.elapsed();
+        let pid = child.id().context("the server has ended")?;
+        Ok(Cluster::new(child, directory, line.into(), vec![("oarlock".to_owned(), pid)], ready))
+    }
+
+    /// Starts simulated nodes in a process of their own, on any cluster.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub(crate) fn nodes(&self, cluster: &Cluster, count: usize) -> anyhow::Result<Child> {
+        let mut command = Command::new(&self.oarlock);
+        command.arg("kubelet").arg("--kubeconfig").arg(&cluster.kubeconfig).arg("--data-dir").arg(cluster.folder());
+        command.args(["--runtime", "sim", "--log", "error", "--count", &count.to_string()]).kill_on_drop(true);
+        Ok(command.stdin(Stdio::null()).spawn()?)
+    }
+}
+
+/// Upstream's programs, which an xtask chore builds and runs.
+async fn upstream(parts: Parts) -> anyhow::Result<Cluster> {
+    let directory = tempfile::tempdir()?;
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["xtask", "peer", "up", "--dir"]).arg(directory.path());
+    match parts {
+        Parts::Api => {}
+        Parts::Scheduler => drop(command.args(["--with", "kube-scheduler"])),
+        Parts::Crew => drop(command.args(["--with", "kube-controller-manager,kube-scheduler"])),
+    }
+    let (child, line) = spawn(command, "{").await.context("cargo xtask peer up")?;
+    let said: serde_json::Value = serde_json::from_str(&format!("{{{line}"))?;
+    let text = |key: &str| said.get(key).and_then(|v| v.as_str()).map(PathBuf::from).context("no kubeconfig");
+    let pids = said.get("pids").and_then(|v| v.as_object()).context("no pids")?;
+    let pids = pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
+    let ready = said.get("ready_ms").and_then(serde_json::Value::as_f64).context("no ready_ms")?;
+    Ok(Cluster::new(child, directory, text("kubeconfig")?, pids, Duration::from_secs_f64(ready / 1000.0)))
+}
+
+/// Spawns a program that ends with its standard input or this value, and waits for a line that begins so; returns the rest of it.
+async fn spawn(mut command: Command, begins: &str) -> anyhow::Result<(Child, String)> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let stdout = child.stdout.take().context("no output")?;
+    let mut lines = BufReader::new(stdout).lines();
+    let wait = async {
+        while let Some(line) = lines.next_line().await? {
+            if let Some(rest) = line.strip_prefix(begins) {
+                return Ok(rest.to_owned());
+            }
+        }
+        bail!("it ended before it was ready")
+    };
+    let rest = tokio::time::timeout(START, wait).await.context("it is not ready in time")??;
+    Ok((child, rest))
+}
+
+/// A directory for a cluster and its keys.
+pub(crate) type Directory = TempDir;
