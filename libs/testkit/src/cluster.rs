@@ -3,20 +3,13 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use oarlock_config::{DataDir, Kubeconfig};
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::http::{Http, Who};
-use crate::wait::{self, Deadline, eventually};
-use crate::{Kubectl, binary};
-
-/// How long a process may take to end after SIGTERM before it is killed.
-const GRACE: Duration = Duration::from_secs(60);
-/// Lines of the log shown when a test fails.
-const TAIL: usize = 60;
+use crate::wait::eventually;
+use crate::{Kubectl, binary, process};
 
 /// One `oarlock up` over a data directory of its own. Dropping it ends the process and, when the test is failing, shows its log.
 #[derive(Debug)]
@@ -95,18 +88,7 @@ impl Cluster {
     /// # Panics
     /// When it does not run.
     pub fn stop(&mut self) -> Option<i32> {
-        let mut child = self.child.take().expect("it runs");
-        terminate(&child);
-        let deadline = Deadline::after(GRACE);
-        while !deadline.passed() {
-            if let Some(status) = child.try_wait().expect("its state") {
-                return status.code();
-            }
-            wait::pause();
-        }
-        child.kill().expect("SIGKILL");
-        child.wait().expect("its end");
-        None
+        process::end(&mut self.child.take().expect("it runs"))
     }
 
     /// Whether the process still runs.
@@ -158,9 +140,7 @@ impl Cluster {
     /// The last lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        let log = std::fs::read_to_string(self.log()).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(TAIL)..].join("\n")
+        process::tail(&std::fs::read_to_string(self.log()).unwrap_or_default())
     }
 
     fn said(&self) -> PathBuf {
@@ -181,12 +161,6 @@ impl Drop for Cluster {
             self.stop();
         }
     }
-}
-
-fn terminate(child: &Child) {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-    // It may be gone already; the wait that follows tells.
-    let _ = kill_process(pid, Signal::TERM);
 }
 
 /// The text of a file.

@@ -26,9 +26,15 @@ impl Kubectl {
     /// When the machine has no kubectl.
     #[must_use]
     pub fn new(kubeconfig: &Path) -> Self {
+        Self::of(&binary::kubectl(), kubeconfig)
+    }
+
+    /// Another kubectl than the machine's.
+    #[must_use]
+    pub fn of(program: &Path, kubeconfig: &Path) -> Self {
         // Its cache of discovery is per host and port: a later test on the same port must not find this one's.
         let home = kubeconfig.parent().unwrap_or(Path::new("/tmp")).join("kubectl-home");
-        Self { program: binary::kubectl(), kubeconfig: kubeconfig.to_owned(), home, more: Vec::new() }
+        Self { program: program.to_owned(), kubeconfig: kubeconfig.to_owned(), home, more: Vec::new() }
     }
 
     /// The same with one more variable in its environment.

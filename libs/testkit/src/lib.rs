@@ -2,6 +2,7 @@
 //!
 //! - [`Cluster`] is a real `oarlock up` in a process of its own, ended by its own pid.
 //! - [`Kubectl`] runs real `kubectl` against it and keeps a transcript.
+//! - [`Peer`] is upstream's own control plane; [`Process`] any further program.
 //! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
 //! - [`wait`] waits for conditions, never for time.
 //! - [`damaged`] is input for decoders that was tampered with.
@@ -21,6 +22,7 @@ mod cluster;
 mod damage;
 pub mod http;
 mod kubectl;
+mod peer;
 mod process;
 pub mod wait;
 
@@ -28,4 +30,5 @@ pub use binary::{go, kubectl, oarlock};
 pub use cluster::{Cluster, read};
 pub use damage::{damaged, damaged_text};
 pub use kubectl::{Following, Kubectl, Ran};
+pub use peer::{Peer, programs};
 pub use process::Process;

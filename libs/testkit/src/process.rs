@@ -2,11 +2,17 @@
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::NamedTempFile;
 
-use crate::wait::eventually;
+use crate::wait::{self, Deadline};
+
+/// How long a process may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(60);
+/// Lines of a log shown when a test fails.
+const TAIL: usize = 60;
 
 /// One running program, ended by its own pid when dropped; what it said is shown when the test is failing.
 #[derive(Debug)]
@@ -46,14 +52,31 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- {}\n{}\n---", self.name, self.said());
+            eprintln!("--- {}\n{}\n---", self.name, tail(&self.said()));
         }
-        let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) else { return };
-        // It may be gone already; the wait that follows tells.
-        let _ = kill_process(pid, Signal::TERM);
-        eventually(&self.name, || match self.child.try_wait() {
-            Ok(Some(_)) => Ok(()),
-            other => Err(format!("{other:?}")),
-        });
+        end(&mut self.child);
     }
+}
+
+/// The last lines of a log.
+pub(crate) fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(TAIL)..].join("\n")
+}
+
+/// Ends a process with SIGTERM and waits; its exit code, or `None` when it had to be killed.
+pub(crate) fn end(child: &mut Child) -> Option<i32> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    // It may be gone already; the wait that follows tells.
+    let _ = kill_process(pid, Signal::TERM);
+    let deadline = Deadline::after(GRACE);
+    while !deadline.passed() {
+        if let Some(status) = child.try_wait().expect("its state") {
+            return status.code();
+        }
+        wait::pause();
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("its end");
+    None
 }

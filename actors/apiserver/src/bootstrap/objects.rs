@@ -21,6 +21,7 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     objects.extend(kubernetes_service(server)?);
     objects.push(service_cidr(server)?);
     objects.push(authentication(server)?);
+    objects.push(token_tracking()?);
     objects.push(lease(server)?);
     objects.push(kubelet_client()?);
     Ok(objects)
@@ -126,6 +127,15 @@ fn service_cidr(server: &Server) -> Result<Desired, Status> {
     let (row, mut obj) = made("networking.k8s.io", "v1", "servicecidrs", "", "kubernetes")?;
     let range = server.config().service_cidr.to_string();
     obj.set_at(&["spec", "cidrs"], [range].into_iter().collect::<Value>());
+    Ok(Desired { resource: row, obj, repair: Repair::CreateOnly })
+}
+
+/// Since when uses of tokens in Secrets are noted on them; the cleaner of unused ones counts from this day (KEP-2799).
+fn token_tracking() -> Result<Desired, Status> {
+    let (row, mut obj) =
+        made("", "v1", "configmaps", "kube-system", "kube-apiserver-legacy-service-account-token-tracking")?;
+    let today = clock::wall().strftime("%Y-%m-%d").to_string();
+    obj.set_at(&["data", "since"], today);
     Ok(Desired { resource: row, obj, repair: Repair::CreateOnly })
 }
 

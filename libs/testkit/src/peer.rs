@@ -1,0 +1,93 @@
+//! Upstream's own programs, which `cargo xtask peer` builds and runs.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::{Kubectl, binary};
+
+/// Builds some of upstream's programs and returns the folder that holds them.
+///
+/// # Errors
+/// Why they cannot be built here: a machine without Go, or without the modules and a way to them.
+///
+/// # Panics
+/// When they do not compile.
+pub fn programs(names: &[&str]) -> Result<PathBuf, String> {
+    binary::go().ok_or("no go")?;
+    let output = xtask().arg("build").args(names).output().map_err(|error| error.to_string())?;
+    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if why.contains("cannot be fetched") {
+        return Err(format!("no Go modules: {why}"));
+    }
+    assert!(output.status.success(), "{names:?}: {why}");
+    said.lines().last().map(PathBuf::from).ok_or_else(|| "it printed no folder".to_owned())
+}
+
+fn xtask() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["xtask", "peer"]);
+    command
+}
+
+/// Upstream's etcd and kube-apiserver, with more of its parts. They end with this value.
+#[derive(Debug)]
+pub struct Peer {
+    keeper: Child,
+    folder: TempDir,
+}
+
+impl Peer {
+    /// Starts them with these further parts and waits until they are ready; their programs must be built.
+    ///
+    /// # Panics
+    /// When they do not start.
+    #[must_use]
+    pub fn up(with: &[&str]) -> Self {
+        let folder = tempfile::Builder::new().prefix("oarlock-peer-").tempdir().expect("a temporary directory");
+        let mut command = xtask();
+        command.args(["up", "--dir"]).arg(folder.path());
+        if !with.is_empty() {
+            command.args(["--with", &with.join(",")]);
+        }
+        let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo xtask starts");
+        let said = BufReader::new(keeper.stdout.take().expect("a pipe"));
+        let ready = said.lines().map_while(Result::ok).any(|line| line.starts_with('{'));
+        assert!(ready, "upstream did not start: see what cargo xtask peer up said");
+        Self { keeper, folder }
+    }
+
+    /// State, keys (`pki/ca.crt`, `pki/ca.key`), kubeconfigs and logs.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The kubeconfig of upstream's part of this name, whether it runs or not.
+    #[must_use]
+    pub fn component_kubeconfig(&self, name: &str) -> PathBuf {
+        self.folder().join(format!("{name}.kubeconfig"))
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.folder().join("kubeconfig")
+    }
+
+    /// kubectl as the administrator.
+    #[must_use]
+    pub fn kubectl(&self) -> Kubectl {
+        Kubectl::new(&self.kubeconfig())
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Its keeper ends everything when its standard input ends.
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+}
