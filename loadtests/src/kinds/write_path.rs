@@ -61,7 +61,8 @@ pub(crate) async fn run(bench: &Bench, subject: Whose, spec: &Spec) -> anyhow::R
         bind: std::net::Ipv4Addr::LOCALHOST.into(),
         port: Some(0),
         advertise_address: None,
-        nodes: None,
+        kubelets: oarlock_service_apiserver::KubeletOptions::default(),
+        local: None,
     };
     let api = assemble::start(&system, cluster).await?;
     oarlock_apiserver::start::ready(&api.server, clock::after(READY)).await?;
