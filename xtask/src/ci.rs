@@ -24,6 +24,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     step("sizes", &mut crate::check_sizes::run)?;
     step("clippy", &mut || exec(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
     step("build", &mut || exec(cargo().args(["build", "-p", "oarlock"])))?;
+    step("peers", &mut || {
+        crate::peer::prepare();
+        Ok(())
+    })?;
     step("tests", &mut || exec(cargo().args(["test", "--workspace"])))?;
     step("docs", &mut || exec(docs().args(["doc", "--workspace", "--no-deps", "--document-private-items"])))?;
     if !args.quick {

@@ -49,6 +49,15 @@ pub(crate) fn folder() -> PathBuf {
     root().join("target/peer")
 }
 
+/// Builds what the tests take of upstream, before they run: a compiler beside them would make their waits long. Where nothing can be built,
+/// those tests say that they show nothing.
+pub(crate) fn prepare() {
+    let names = [&SERVERS[..], &["kube-controller-manager", "kube-scheduler", "kubectl"]].concat();
+    if let Err(error) = build(&folder(), &names) {
+        say(&format!("no peers: {error:#}"));
+    }
+}
+
 /// Runs the chore.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match &args.verb {
