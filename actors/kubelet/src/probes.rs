@@ -1,6 +1,6 @@
 //! Probes: whether containers have started, are ready, are alive (`pkg/kubelet/prober`, `pkg/probe`).
 //!
-//! Each probe of each running container is one task ([`run`]) that the node's actor spawns in its gate when the container runs. It reports
+//! Each probe of each running container is one task ([`run()`]) that the node's actor spawns in its gate when the container runs. It reports
 //! through a bounded channel, and ends when the container's [`Gate`] closes. `worker.rs` decides when to look and what a look means; the
 //! files beside it look.
 
