@@ -130,7 +130,7 @@ fn service_cidr(server: &Server) -> Result<Desired, Status> {
     Ok(Desired { resource: row, obj, repair: Repair::CreateOnly })
 }
 
-/// Since when uses of tokens in Secrets are noted on them; the cleaner of unused ones counts from this day (KEP-2799).
+/// From which day on upstream's cleaner of unused token Secrets counts (KEP-2799). This server takes no such tokens: none is in use.
 fn token_tracking() -> Result<Desired, Status> {
     let (row, mut obj) =
         made("", "v1", "configmaps", "kube-system", "kube-apiserver-legacy-service-account-token-tracking")?;

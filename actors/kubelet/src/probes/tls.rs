@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, InvalidMessage, SignatureScheme};
+use oarlock_pki::tls::{self, ServerTrust};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, Error, InvalidMessage};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -14,10 +13,10 @@ use tokio_rustls::client::TlsStream;
 pub(crate) const PLAIN: &str = "http: server gave HTTP response to HTTPS client";
 
 static CONFIG: LazyLock<Option<Arc<ClientConfig>>> = LazyLock::new(|| {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().ok()?;
-    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)));
-    Some(Arc::new(builder.with_no_client_auth()))
+    let mut config = tls::client_config(ServerTrust::Anybody, None).ok()?;
+    // A probe speaks HTTP/1.1 and leaves the choice to nobody.
+    config.alpn_protocols.clear();
+    Some(Arc::new(config))
 });
 
 /// Makes a connection one of TLS.
@@ -35,42 +34,4 @@ pub(super) async fn wrap(host: &str, stream: TcpStream) -> Result<TlsStream<TcpS
             None => error.to_string(),
         }
     })
-}
-
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
