@@ -5,13 +5,15 @@ use std::io::Write as _;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde::Serialize;
 
 use crate::cluster::now;
 
 /// How long to look at the processors.
 const LOOK: Duration = Duration::from_secs(1);
+/// Looks before the machine counts as busy for good.
+const LOOKS: usize = 60;
 /// A processor this busy with other things makes figures worthless, in percent of all.
 const BUSY: f64 = 10.0;
 /// Syncs of the disk probe, each after a write of this many bytes.
@@ -91,9 +93,19 @@ impl Quiet {
         Ok(Self { busy, sync_ms: times.get(SYNCS / 2).copied().unwrap_or_default() })
     }
 
-    /// Whether figures taken now mean anything.
-    pub(crate) fn holds(&self) -> bool {
-        self.busy < BUSY
+    /// Looks until the machine is quiet.
+    ///
+    /// # Errors
+    /// When it stays busy.
+    pub(crate) async fn wait() -> anyhow::Result<Self> {
+        let mut quiet = Self::look().await?;
+        for _ in 1..LOOKS {
+            if quiet.busy < BUSY {
+                return Ok(quiet);
+            }
+            quiet = Self::look().await?;
+        }
+        bail!("the processors are {:.0} % busy with something else; --anyway measures all the same", quiet.busy)
     }
 }
 

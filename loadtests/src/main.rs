@@ -5,13 +5,14 @@
 mod args;
 mod cluster;
 mod connection;
+mod following;
 mod kinds;
 mod machine;
 mod report;
 mod scenarios;
 mod subject;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use clap::Parser;
 
 use args::{Args, Compare};
@@ -46,12 +47,7 @@ async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
         for round in 0..args.rounds.unwrap_or(scenario.rounds) {
             // In turns, so that a machine that changes its speed changes it for both.
             for subject in &subjects {
-                let quiet = Quiet::look().await?;
-                ensure!(
-                    args.anyway || quiet.holds(),
-                    "the processors are {:.0} % busy with something else; --anyway measures all the same",
-                    quiet.busy
-                );
+                let quiet = if args.anyway { Quiet::look().await? } else { Quiet::wait().await? };
                 let figures = scenario.run(&bench, *subject).await;
                 let figures = figures.with_context(|| format!("{} of {}", scenario.name, subject.name()))?;
                 report.add(&scenario.name, *subject, round, quiet, figures);

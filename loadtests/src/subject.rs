@@ -71,7 +71,12 @@ impl Bench {
         };
         let directory = tempfile::tempdir()?;
         let mut command = Command::new(&self.oarlock);
-        command.arg("up").arg("--data-dir").arg(directory.path()).args(["--port", "0", "--disable", disabled]);
+        command.kill_on_drop(true).arg("up").arg("--data-dir").arg(directory.path()).args([
+            "--port",
+            "0",
+            "--disable",
+            disabled,
+        ]);
         let begun = now();
         let (child, line) = spawn(command, "export KUBECONFIG=")
             .await
@@ -96,6 +101,7 @@ impl Bench {
 /// Upstream's programs, which an xtask chore builds and runs.
 async fn upstream(parts: Parts) -> anyhow::Result<Cluster> {
     let directory = tempfile::tempdir()?;
+    // It ends with its standard input, and ends the others before; killed, it would leave them behind.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["xtask", "peer", "up", "--dir"]).arg(directory.path());
     match parts {
@@ -112,9 +118,9 @@ async fn upstream(parts: Parts) -> anyhow::Result<Cluster> {
     Ok(Cluster::new(child, directory, text("kubeconfig")?, pids, Duration::from_secs_f64(ready / 1000.0)))
 }
 
-/// Spawns a program that ends with its standard input or this value, and waits for a line that begins so; returns the rest of it.
+/// Spawns a program and waits for a line that begins so; returns the rest of it.
 async fn spawn(mut command: Command, begins: &str) -> anyhow::Result<(Child, String)> {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let mut child = command.spawn()?;
     let stdout = child.stdout.take().context("no output")?;
     let mut lines = BufReader::new(stdout).lines();

@@ -77,6 +77,25 @@ const BUGS: &[Bug] = &[
     bug("own_writes_unseen", "oarlock-informer", None, "a_key_is_not_decided_again_before_its_own_writes_show"),
     bug("arbiter_trusts_shards", "oarlock-scheduler", None, "the_arbiter_accepts_exactly_what_the_oracle_allows"),
     bug("subpath_follows_links", "oarlock-kubelet", None, "directories_are_made_inside_the_volume_and_nowhere_else"),
+    bug(
+        "barrier_joined_in_flight",
+        "oarlock-store",
+        Some("store"),
+        "most_recent_reads_share_barriers_that_began_after_they_arrived",
+    ),
+    bug(
+        "stale_negative",
+        "oarlock-service-apiserver",
+        Some("lagging"),
+        "nothing_is_missing_that_another_server_acknowledged",
+    ),
+    bug("header_as_progress", "oarlock-storage", Some("etcd"), "keys_of_others_move_the_tail_on_and_nothing_else"),
+    bug(
+        "retry_after_unknown",
+        "oarlock-storage",
+        Some("etcd"),
+        "a_write_that_is_not_answered_is_unknown_and_not_made_twice",
+    ),
     bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
 ];
 

@@ -4,6 +4,9 @@
 mod cluster_ip;
 mod node_port;
 
+use std::time::Duration;
+
+use oarlock_admission::turns::Turn;
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
 use oarlock_storage::Append;
@@ -13,6 +16,15 @@ use crate::target::Target;
 
 fn is_service(target: &Target<'_>) -> bool {
     target.resource().group.is_empty() && target.resource().plural == "services"
+}
+
+/// How long a request waits for its turn; without one it tries its luck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The turn at the one allocation of node ports, for a change of a Service that has some or wants some. Hold it over the commit.
+pub(crate) async fn turn(server: &Server, target: &Target<'_>, new: Option<&Obj>, old: Option<&Obj>) -> Option<Turn> {
+    let concerned = is_service(target) && [new, old].into_iter().flatten().any(node_port::concerns);
+    if concerned { server.turns().take(node_port::NAME, PATIENCE).await } else { None }
 }
 
 /// Gives a new Service its addresses; returns what must be committed with it.

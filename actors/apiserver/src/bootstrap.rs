@@ -1,6 +1,7 @@
 //! What is there when readyz says ok, made and kept in repair by the apiserver itself (as `system:apiserver`): namespaces, RBAC, flow
 //! control, priority classes, the `kubernetes` Service, the authentication ConfigMap, this server's Lease.
 
+mod kubernetes;
 mod objects;
 mod reconcile;
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use oarlock_auth::UserInfo;
 use oarlock_auth::user::MASTERS;
-use oarlock_client::Client;
+use oarlock_client::{Client, DeleteOptions};
 use oarlock_meta::Status;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase};
 use std::sync::Arc;
@@ -17,8 +18,7 @@ use crate::in_process::InProcess;
 use crate::server::Server;
 
 /// The row of the bootstrapper.
-pub static BOOTSTRAP: ActorKind =
-    ActorKind { name: "apiserver.bootstrap", phase: Phase::Pipeline, ..ActorKind::DEFAULT };
+pub static BOOTSTRAP: ActorKind = ActorKind { name: "apiserver.bootstrap", phase: Phase::Crew, ..ActorKind::DEFAULT };
 
 /// The identity Lease is renewed this often (upstream: 10 s), and with it everything is looked after.
 const REPAIR_EVERY: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
         server.state().set_bootstrapped();
         ctx.heartbeat();
         if !ctx.sleep(REPAIR_EVERY).await {
-            return Ok(());
+            return ctx.protected(leave(&server, &client)).await;
         }
     }
 }
@@ -49,6 +49,23 @@ async fn everything(server: &Server, client: &Client, flow_control: &Client) -> 
     let (flow, rest): (Vec<_>, Vec<_>) =
         rest.into_iter().partition(|o| o.resource.group == "flowcontrol.apiserver.k8s.io");
     reconcile::ensure(client, first).await?;
+    reconcile::ensure(client, vec![kubernetes::lease(server)?]).await?;
+    // This server is now among those that it finds.
+    let rest = rest.into_iter().chain(kubernetes::service(server)?).collect();
     reconcile::ensure(flow_control, flow).await?;
     reconcile::ensure(client, rest).await
+}
+
+/// Takes this server off the endpoints: it ends in order.
+async fn leave(server: &Server, client: &Client) -> Result<(), Failure> {
+    let lease = kubernetes::lease(server)?;
+    let (namespace, name) = (lease.obj.namespace(), lease.obj.name());
+    let gone = client.delete(lease.resource, namespace, name, DeleteOptions::default()).await;
+    if let Err(status) = gone
+        && !status.is_not_found()
+    {
+        tracing::warn!(%status, "this server's Lease is left behind");
+    }
+    // The last one leaves nothing that points elsewhere.
+    Ok(reconcile::ensure(client, kubernetes::service(server)?).await?)
 }

@@ -31,6 +31,22 @@ impl Server {
     /// # Errors
     /// The Status with which the call is answered.
     pub async fn execute(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
+        if call.is_read() || !self.store().is_shared() {
+            return self.perform(caller, target, call).await;
+        }
+        // What refuses a write was read in a View that may lag behind another server's acknowledgement. Only a refusal
+        // that still stands once freshness is proven is one.
+        let (before, again) = (self.view().applied(), call.clone());
+        let refusal = match self.perform(caller, target, call).await {
+            Err(status) if may_be_stale(&status) => status,
+            answer => return answer,
+        };
+        #[cfg(not(seeded_bug = "stale_negative"))]
+        self.fresh_enough(None, caller.deadline).await?;
+        if self.view().applied() == before { Err(refusal) } else { self.perform(caller, target, again).await }
+    }
+
+    async fn perform(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
         if !serves(target, &call) {
             return Err(Status::method_not_supported(&target.resource().group_resource(), call.verb()));
         }
@@ -71,6 +87,11 @@ impl Server {
             )),
         }
     }
+}
+
+/// Whether a Status may come from state that is out of date: something is missing, there, changed, used up or taken.
+fn may_be_stale(status: &Status) -> bool {
+    matches!(status.code, 403 | 404 | 409 | 422)
 }
 
 /// Whether discovery lists the verb.

@@ -45,6 +45,8 @@ pub struct Parts {
     pub kubelets: crate::streaming::Kubelets,
     /// Streams that go on when the request that began them has been answered.
     pub streams: oarlock_runtime::Gate,
+    /// Whose turn it is at what many requests would write together with their objects.
+    pub turns: oarlock_admission::turns::Turns,
 }
 
 impl Server {
@@ -118,6 +120,12 @@ impl Server {
     #[must_use]
     pub fn kubelets(&self) -> &crate::streaming::Kubelets {
         &self.parts.kubelets
+    }
+
+    /// Whose turn it is at what many requests would write together with their objects.
+    #[must_use]
+    pub fn turns(&self) -> &oarlock_admission::turns::Turns {
+        &self.parts.turns
     }
 
     /// Streams that go on when the request that began them has been answered.

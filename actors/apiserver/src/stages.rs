@@ -122,4 +122,5 @@ pub(crate) fn warn(caller: &Caller, obj: &Obj) {
 }
 
 /// How often admission decides again because something committed together with the object changed meanwhile.
-pub(crate) const COMPANION_RETRIES: usize = 8;
+/// Turns leave one contender per server, so that so many losses in a row do not happen by chance.
+pub(crate) const COMPANION_RETRIES: usize = 64;

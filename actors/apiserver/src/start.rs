@@ -121,6 +121,7 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
         system: system.clone(),
         kubelets,
         streams: system.gate("apiserver.streams", Phase::Ingress),
+        turns: oarlock_admission::turns::Turns::new(),
     });
     policy::start(system, &server).await?;
     let (for_bootstrap, for_listener, socket) = (server.clone(), server.clone(), Arc::new(socket));

@@ -5,9 +5,10 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use compact_str::CompactString;
+use oarlock_meta::Revision;
 use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef, Value};
 use oarlock_storage::Key;
-use oarlock_store::{EntryParts, Fields, Indexer};
+use oarlock_store::{Entry, EntryParts, Fields, Indexer};
 
 /// Field labels whose place is not their name, as (resource, label, path).
 const RENAMED: &[(&str, &str, &[&str])] = &[
@@ -101,11 +102,30 @@ fn text(value: Option<&Value>) -> CompactString {
     }
 }
 
-/// Makes entries of stored values, for the View's load and tail.
+/// How upstream marks a value that is kept as protobuf.
+const PROTOBUF: &[u8] = b"k8s\0";
+
+/// Makes entries of stored values, for the View's load and tail. What upstream has written becomes what we would have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoredIndexer;
 
 impl Indexer for StoredIndexer {
+    fn entry(&self, key: &Key, value: &Bytes, revision: Revision) -> Entry {
+        if let (true, Some(resource)) = (value.starts_with(PROTOBUF), stored_resource(key.resource())) {
+            match oarlock_codec::protobuf::decode(value, resource.ty) {
+                Ok(decoded) => {
+                    let crate::stored::Encoded { value, parts } =
+                        crate::stored::encode(key, &mut decoded.value.clone());
+                    return Entry::new(key.clone(), &value, revision, parts);
+                }
+                Err(error) => {
+                    tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
+                }
+            }
+        }
+        Entry::new(key.clone(), value, revision, self.parts(key, value))
+    }
+
     fn parts(&self, key: &Key, value: &Bytes) -> EntryParts {
         let Some(resource) = stored_resource(key.resource()) else { return EntryParts::default() };
         match decode(value, resource.ty) {

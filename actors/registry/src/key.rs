@@ -1,7 +1,15 @@
 //! Where objects are kept: upstream's etcd keys, `/registry/<plural>[/<namespace>]/<name>` with its exceptions as schema data.
 
-use oarlock_schema::Resource;
+use oarlock_schema::{RESOURCES, Resource};
 use oarlock_storage::Key;
+
+/// Where ranges are allocated from: node ports, as upstream keeps them. No resource is served from there.
+pub const RANGES: &str = "/registry/ranges/";
+
+/// Every prefix under which something of ours is kept.
+pub fn prefixes() -> impl Iterator<Item = String> {
+    RESOURCES.iter().filter_map(prefix).chain([RANGES.to_owned()])
+}
 
 /// The prefix of a resource's keys, with trailing slash; `None` for resources that are only answered (reviews).
 #[must_use]

@@ -29,7 +29,10 @@ impl Barrier {
     /// A revision at or above every write acknowledged before this call.
     pub(crate) async fn pass(&self, log: &Arc<dyn Log>) -> Result<Revision, Error> {
         // The next one to begin is the first that begins after now.
+        #[cfg(not(seeded_bug = "barrier_joined_in_flight"))]
         let wanted = self.turns.lock().begun + 1;
+        #[cfg(seeded_bug = "barrier_joined_in_flight")]
+        let wanted = self.turns.lock().begun.max(1);
         let _running = self.runner.lock().await;
         let begun = {
             let mut turns = self.turns.lock();

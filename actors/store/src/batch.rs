@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use oarlock_meta::Revision;
-use oarlock_runtime::Instant;
+use oarlock_runtime::{Instant, clock};
 use oarlock_storage::{Append, Expect, GroupOutcome, Key};
 use tokio::sync::oneshot;
 
@@ -58,6 +58,11 @@ pub(crate) struct Request {
 impl Request {
     pub(crate) fn appends(&self) -> Vec<Append> {
         self.writes.iter().map(|write| write.append.clone()).collect()
+    }
+
+    /// Whether somebody still waits for it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.deadline > clock::now() && !self.reply.is_closed()
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -1,16 +1,18 @@
 //! The committer: takes what waits, makes it durable in one step, publishes it, answers.
 //!
 //! In that order. Nobody sees a revision that is not durable, and who got an answer, a conflict too, finds the View at
-//! least that far. While one commit is on the disk the next batch gathers; there is no other delay.
+//! least that far. While one commit is on the disk the next batch gathers; there is no other delay. Over a shared log
+//! writes go their own ways side by side, for the log itself orders them, and the tail tells how.
 
 use std::sync::Arc;
 
-use oarlock_runtime::{ActorKind, Failure, LoopCtx, OnFailure, Phase, clock};
+use oarlock_runtime::{ActorKind, Failure, LoopCtx, OnFailure, Phase};
 use oarlock_storage::{Error, GroupOutcome, Log, Sharing};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::batch::{self, Request};
 use crate::entry::Indexer;
+use crate::error::WriteError;
 use crate::offload::offload;
 use crate::resolve;
 use crate::view::View;
@@ -29,6 +31,9 @@ pub(crate) const QUEUE: usize = 4096;
 const BATCH_REQUESTS: usize = 1024;
 const BATCH_BYTES: usize = 4 << 20;
 
+/// Writes on their way to a shared log at a time.
+const FLIGHT: u32 = 1024;
+
 /// The committer's parts, shared with its actor.
 #[derive(Clone)]
 pub(crate) struct Committer {
@@ -43,6 +48,8 @@ impl Committer {
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
         let queue = Arc::clone(&self.queue);
         let mut queue = queue.lock().await;
+        let shared = self.log.sharing() == Sharing::Shared;
+        let flight = Arc::new(Semaphore::new(FLIGHT as usize));
         loop {
             let first = match ctx.or_stop(queue.recv()).await {
                 Some(first) => first,
@@ -51,7 +58,15 @@ impl Committer {
                     queue.try_recv().ok()
                 }
             };
-            let Some(first) = first else { return Ok(()) };
+            let Some(first) = first else {
+                let _landed = flight.acquire_many(FLIGHT).await;
+                return Ok(());
+            };
+            if shared {
+                let permit = Arc::clone(&flight).acquire_owned().await?;
+                ctx.spawn("write", self.clone().send(first, permit))?;
+                continue;
+            }
             // Those who were answered last are about to write again: let them in before the next sync.
             tokio::task::yield_now().await;
             let requests = gather(first, &mut queue);
@@ -63,7 +78,6 @@ impl Committer {
         let groups = requests.iter().map(Request::appends).collect();
         #[cfg(seeded_bug = "read_undurable")]
         let early = self.publish_early(&requests);
-        let before = self.view.applied();
         let outcomes = offload(&self.log, move |log| async move { log.commit(groups).await }).await;
         let outcomes = match outcomes {
             Ok(outcomes) if !outcomes.iter().any(|outcome| matches!(outcome, Err(Error::Dead))) => outcomes,
@@ -75,11 +89,6 @@ impl Committer {
                 return Err(Error::Dead.into());
             }
         };
-        if self.log.sharing() == Sharing::Shared {
-            let task = resolve::answer(self.clone(), requests, outcomes, before);
-            ctx.spawn("answer", task)?;
-            return Ok(());
-        }
         if outcomes.iter().any(|outcome| matches!(outcome, Ok(GroupOutcome::Unknown))) {
             return Err("an exclusive log answered unknown".into());
         }
@@ -94,13 +103,30 @@ impl Committer {
         Ok(())
     }
 
+    /// One write of its own to a shared log, from its place in the queue to its answer.
+    async fn send(self, request: Request, _flight: OwnedSemaphorePermit) {
+        if !request.is_wanted() {
+            return;
+        }
+        let before = self.view.applied();
+        let appends = request.appends();
+        let outcome = offload(&self.log, move |log| async move { log.append_atomic(appends).await }).await;
+        let answer = match outcome {
+            Ok(Ok(outcome)) => resolve::answer(&self.view, &*self.indexer, &request, outcome, before).await,
+            // It ended on the way.
+            Ok(Err(Error::Dead)) | Err(_) => Err(WriteError::Unknown),
+            Ok(Err(error)) => Err(error.into()),
+        };
+        request.answer(answer);
+    }
+
     /// The forbidden bug: shows a create to readers before it is durable.
     #[cfg(seeded_bug = "read_undurable")]
     fn publish_early(&self, requests: &[Request]) -> Option<Vec<Arc<crate::entry::Entry>>> {
         let [request] = requests else { return None };
         let [write] = request.writes.as_slice() else { return None };
         let key = &write.append.key;
-        if self.view.get(key).is_some() || self.log.sharing() == Sharing::Shared {
+        if self.view.get(key).is_some() {
             return None;
         }
         let revision = self.view.applied().next();
@@ -120,7 +146,6 @@ fn gather(first: Request, queue: &mut mpsc::Receiver<Request>) -> Vec<Request> {
         bytes += request.bytes();
         requests.push(request);
     }
-    let now = clock::now();
-    requests.retain(|request| request.deadline > now && !request.reply.is_closed());
+    requests.retain(Request::is_wanted);
     requests
 }

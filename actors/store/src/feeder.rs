@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase};
-use oarlock_storage::{Error, Key, Loaded, Log, Record};
+use oarlock_storage::{Error, Loaded, Log, Piece, Record};
 
-use crate::entry::{Entry, Indexer};
+use crate::entry::Indexer;
 use crate::offload::offload;
 use crate::view::{Change, View};
 
@@ -33,35 +33,38 @@ fn change(record: Record, indexer: &dyn Indexer) -> Change {
 pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>) -> Result<Loaded, Error> {
     let (view, indexer) = (view.clone(), Arc::clone(indexer));
     offload(log, move |log| async move {
-        let floor = log.health().floor;
-        let mut base: Option<BTreeMap<Key, Arc<Entry>>> = Some(BTreeMap::new());
+        let mut base = BTreeMap::new();
+        let mut floor = None;
         let mut chunk = Vec::new();
         let mut hole = None;
         let loaded = {
-            let (view, base, chunk, hole) = (&view, &mut base, &mut chunk, &mut hole);
-            let mut each = |record: Record| {
-                if record.revision > floor {
-                    // The first record above the floor ends the base.
-                    if let Some(base) = base.take() {
-                        view.reset(base.into_values(), floor);
-                    }
-                    chunk.push(change(record, &*indexer));
-                    if chunk.len() >= CHUNK && hole.is_none() {
-                        *hole = view.apply(chunk).err();
-                        chunk.clear();
-                    }
-                } else if let Some(base) = base {
+            let (view, base, floor, chunk, hole) = (&view, &mut base, &mut floor, &mut chunk, &mut hole);
+            let mut each = |piece: Piece| match piece {
+                Piece::State(record) => {
                     let Change { key, entry, .. } = change(record, &*indexer);
                     match entry {
                         Some(entry) => base.insert(key, entry),
                         None => base.remove(&key),
                     };
                 }
+                Piece::Floor(at) => {
+                    *floor = Some(at);
+                    view.reset(std::mem::take(base).into_values(), at);
+                }
+                Piece::History(record) => {
+                    // Writes of one revision stay together.
+                    let whole = chunk.last().is_some_and(|last: &Change| last.revision < record.revision);
+                    if whole && chunk.len() >= CHUNK && hole.is_none() {
+                        *hole = view.apply(chunk).err();
+                        chunk.clear();
+                    }
+                    chunk.push(change(record, &*indexer));
+                }
             };
             log.load(&mut each).await?
         };
-        if let Some(base) = base {
-            view.reset(base.into_values(), floor.max(loaded.floor));
+        if floor.is_none() {
+            view.reset(base.into_values(), loaded.floor);
         }
         let hole = hole.or_else(|| view.apply(&chunk).err());
         match hole {
@@ -121,13 +124,10 @@ impl Feeder {
                 Ok(batch) => batch,
                 Err(error) => return error,
             };
-            let new = batch.records.into_iter().filter(|record| {
-                // A log may say things twice; the order tells what is new.
-                let new = record.revision > last;
-                last = last.max(record.revision);
-                new
-            });
+            // A log may say things twice; the order tells what is new. Writes of one revision come together.
+            let new = batch.records.into_iter().filter(|record| record.revision > last);
             let changes: Vec<Change> = new.map(|record| change(record, &*self.indexer)).collect();
+            last = changes.last().map_or(last, |change| change.revision);
             if let Err(hole) = self.view.apply(&changes) {
                 return Error::Corrupt(hole.to_string());
             }

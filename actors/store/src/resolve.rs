@@ -10,46 +10,30 @@ use std::sync::Arc;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::Instant;
-use oarlock_storage::{Cause, Error, Expect, GroupOutcome};
+use oarlock_storage::{Cause, Expect, GroupOutcome};
 
 use crate::batch::{Answer, Request, Write};
-use crate::committer::Committer;
 use crate::entry::Indexer;
 use crate::error::WriteError;
 use crate::event::{Event, EventKind};
 use crate::view::{Interest, View};
 
-/// Waits for what each outcome needs, and answers; `before` was applied before the commit began.
+/// Waits for what an outcome needs, and makes the answer; `before` was applied before the commit began.
 pub(crate) async fn answer(
-    committer: Committer,
-    requests: Vec<Request>,
-    outcomes: Vec<Result<GroupOutcome, Error>>,
-    before: Revision,
-) {
-    let (view, indexer) = (&committer.view, &*committer.indexer);
-    let all = requests.into_iter().zip(outcomes).map(|(request, outcome)| async move {
-        let answer = one(view, indexer, &request, outcome, before).await;
-        request.answer(answer);
-    });
-    futures::future::join_all(all).await;
-}
-
-async fn one(
     view: &View,
     indexer: &dyn Indexer,
     request: &Request,
-    outcome: Result<GroupOutcome, Error>,
+    outcome: GroupOutcome,
     before: Revision,
 ) -> Answer {
     let deadline = request.deadline;
     match outcome {
-        Err(error) => Err(error.into()),
-        Ok(GroupOutcome::Rejected { index, current, cause }) => {
+        GroupOutcome::Rejected { index, current, cause } => {
             // A retry must not run against a View that has not seen what it lost to.
             let _late = view.wait_applied(current.unwrap_or_default(), deadline).await;
             Err(WriteError::Conflict { index, current, cause })
         }
-        Ok(GroupOutcome::Committed(revisions)) => {
+        GroupOutcome::Committed(revisions) => {
             let mut entries = Vec::with_capacity(revisions.len());
             for (write, revision) in request.writes.iter().zip(revisions) {
                 view.wait_applied(revision, deadline).await.map_err(|_| WriteError::Unknown)?;
@@ -65,7 +49,7 @@ async fn one(
             }
             Ok(entries)
         }
-        Ok(GroupOutcome::Unknown) => {
+        GroupOutcome::Unknown => {
             let mut entries = Vec::with_capacity(request.writes.len());
             for (index, write) in request.writes.iter().enumerate() {
                 let telling = |event: &Event| is_ours(event, write, indexer) || succeeds(event, write);

@@ -46,6 +46,12 @@ pub enum Call {
 }
 
 impl Call {
+    /// Whether it changes nothing.
+    #[must_use]
+    pub const fn is_read(&self) -> bool {
+        matches!(self, Self::Get(_) | Self::List(_))
+    }
+
     /// The verb as RBAC and metrics name it.
     #[must_use]
     pub const fn verb(&self) -> &'static str {

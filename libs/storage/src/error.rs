@@ -10,8 +10,8 @@ use oarlock_meta::Revision;
 /// None of these leaves doubt about a write: it was not made. Doubt is [`Outcome::Unknown`](crate::Outcome::Unknown).
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The disk is full: creates and updates are refused until space is back; deletes and trims go on from a reserve.
-    #[error("the store is read-only: the disk is full")]
+    /// No room is left: creates and updates are refused until space is back; deletes and trims go on.
+    #[error("the store is read-only: it is full")]
     ReadOnly,
     /// An atomic group wrote two objects of one resource: a watch resumed between its events would lose one.
     #[error("two keys of the resource {resource} in one atomic group")]
@@ -36,6 +36,9 @@ pub enum Error {
         /// The oldest revision from which a tail can still start.
         floor: Revision,
     },
+    /// The log cannot be opened as it is asked for; trying again does not help.
+    #[error("{0}")]
+    Config(String),
     /// A trim or a read names a revision that does not exist yet.
     #[error("revision {asked} is above the current revision {current}")]
     Future {

@@ -136,27 +136,12 @@ impl Planner<'_> {
         }
         // The keys of a group differ (they are of different resources), so all compares come before all effects.
         for (index, append) in group.iter().enumerate() {
-            if let Some((current, cause)) = self.refusal(append) {
+            let claim = append.fence.as_ref().and_then(|fence| self.current(&fence.key));
+            if let Some((current, cause)) = refusal(append, self.current(&append.key), claim) {
                 return Ok(GroupOutcome::Rejected { index, current, cause });
             }
         }
         Ok(GroupOutcome::Committed(group.iter().map(|append| self.write(append)).collect()))
-    }
-
-    fn refusal(&self, append: &Append) -> Option<(Option<Revision>, Cause)> {
-        if let Some(fence) = &append.fence {
-            let current = self.current(&fence.key);
-            if current != Some(fence.at) {
-                return Some((current, Cause::Fence));
-            }
-        }
-        let current = self.current(&append.key);
-        let holds = match append.expect {
-            Expect::Absent => current.is_none() && append.value.is_some(),
-            Expect::At(revision) => current == Some(revision),
-            Expect::Any => append.value.is_some() || current.is_some(),
-        };
-        (!holds).then_some((current, Cause::Head))
     }
 
     fn write(&mut self, append: &Append) -> Revision {
@@ -167,6 +152,23 @@ impl Planner<'_> {
         self.records.push(Record { revision, key: append.key.clone(), prev, value: append.value.clone() });
         revision
     }
+}
+
+/// Why a write is refused where its key is at `current` and its fence's at `claim`, if it is.
+pub(crate) fn refusal(
+    append: &Append,
+    current: Option<Revision>,
+    claim: Option<Revision>,
+) -> Option<(Option<Revision>, Cause)> {
+    if append.fence.as_ref().is_some_and(|fence| claim != Some(fence.at)) {
+        return Some((claim, Cause::Fence));
+    }
+    let holds = match append.expect {
+        Expect::Absent => current.is_none() && append.value.is_some(),
+        Expect::At(revision) => current == Some(revision),
+        Expect::Any => append.value.is_some() || current.is_some(),
+    };
+    (!holds).then_some((current, Cause::Head))
 }
 
 /// Refuses groups that no state could take.

@@ -6,11 +6,13 @@
 //! | backend | durable | for |
 //! |---|---|---|
 //! | [`EmbeddedLog`] | after one fdatasync per commit | one process; the default |
+//! | [`EtcdLog`] | in a quorum | many processes over one state |
 //! | [`MemoryLog`] | never | `--ephemeral`, tests |
 
 pub mod disk;
 pub mod embedded;
 pub mod error;
+pub mod etcd;
 mod follow;
 mod heads;
 pub mod key;
@@ -21,10 +23,12 @@ pub mod testing;
 
 pub use embedded::EmbeddedLog;
 pub use error::{Error, Fatal, FatalHook};
+pub use etcd::EtcdLog;
 pub use heads::MAX_VALUE_BYTES;
 pub use key::Key;
 pub use log::{
-    Append, Cause, Expect, Fence, GroupOutcome, Health, Loaded, Log, Outcome, Record, Sharing, Tail, TailBatch, Value,
+    Append, Cause, Expect, Fence, GroupOutcome, Health, Loaded, Log, Outcome, Piece, Record, Sharing, Tail, TailBatch,
+    Value,
 };
 pub use memory::MemoryLog;
 pub use oarlock_meta::Revision;

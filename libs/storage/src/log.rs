@@ -6,7 +6,7 @@
 //! 3. A tail after `r` yields every record above `r` once and in order, or fails with [`Error::Compacted`].
 //! 4. Each record names its predecessor, so that a hole can be seen.
 //! 5. An unknown outcome is a value, never an error, and never retried here.
-//! 6. A group is written whole or not at all.
+//! 6. A group is written whole or not at all. Where the log is shared its writes may have one revision in common.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -145,12 +145,48 @@ pub struct Record {
     pub value: Option<Value>,
 }
 
+/// A part of what a load reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Part of a state: of several for one key the last counts. Their predecessors mean nothing.
+    State(Record),
+    /// The state is complete, and of this revision; history follows.
+    Floor(Revision),
+    /// The next write, in the log's order: a warm watch window.
+    History(Record),
+}
+
+impl Piece {
+    /// The record in it.
+    #[must_use]
+    pub fn record(self) -> Option<Record> {
+        match self {
+            Self::State(record) | Self::History(record) => Some(record),
+            Self::Floor(_) => None,
+        }
+    }
+
+    /// Tells records that come in the log's order apart by its floor.
+    pub(crate) fn of(floor: Revision, each: &mut dyn FnMut(Self)) -> impl FnMut(Record) {
+        let mut below = true;
+        move |record| {
+            if record.revision <= floor {
+                return each(Self::State(record));
+            }
+            if std::mem::take(&mut below) {
+                each(Self::Floor(floor));
+            }
+            each(Self::History(record));
+        }
+    }
+}
+
 /// What a load ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// The revision the records lead to.
+    /// The revision the pieces lead to.
     pub revision: Revision,
-    /// Records up to here are the state at this revision; those above are history, in order, a warm watch window.
+    /// The revision of the state, before any history.
     pub floor: Revision,
 }
 
@@ -202,8 +238,8 @@ pub struct Health {
 /// A durable, totally ordered log of compare-and-swap writes.
 #[async_trait]
 pub trait Log: Send + Sync + 'static {
-    /// Commits groups that do not depend on each other in one durable step, each answered on its own, in order; a
-    /// group of several writes is atomic. Later groups see the effects of earlier ones.
+    /// Commits groups, each answered on its own; a group of several writes is atomic. Later groups see the effects of
+    /// earlier ones on their keys. An exclusive log makes all of them in one durable step, in order.
     async fn commit(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>>;
 
     /// A reader of everything above `after`.
@@ -212,11 +248,11 @@ pub trait Log: Send + Sync + 'static {
     /// [`Error::Compacted`] when `after` is below the floor.
     async fn tail(&self, after: Revision) -> Result<Box<dyn Tail>, Error>;
 
-    /// Hands every record still kept to `each`, in the log's order; applied in that order they give the state.
+    /// Hands a state and the history since to `each`; applied in that order they give the present.
     ///
     /// # Errors
-    /// Any failure to read; `each` may have seen some records by then.
-    async fn load(&self, each: &mut (dyn FnMut(Record) + Send)) -> Result<Loaded, Error>;
+    /// Any failure to read; `each` may have seen some pieces by then.
+    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error>;
 
     /// The value a key was given at exactly this revision; `None` when it was not written there, was deleted there, or
     /// that version is trimmed away.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::follow::{Follower, Past};
 use crate::heads::Heads;
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Record, Sharing, Tail, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, Value};
 
 /// A [`Log`] that keeps everything in memory. Clones are one log.
 #[derive(Clone, Debug, Default)]
@@ -76,9 +76,9 @@ impl Log for MemoryLog {
         Ok(Box::new(Follower::new(Arc::clone(&self.shared), self.shared.tip.subscribe(), after)))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Record) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
         let state = self.shared.state.lock();
-        state.records.values().cloned().for_each(each);
+        state.records.values().cloned().for_each(Piece::of(state.heads.floor(), each));
         Ok(Loaded { revision: state.heads.last(), floor: state.heads.floor() })
     }
 

@@ -1,5 +1,5 @@
 //! The contract suite over every backend, and over every backend behind a faulty log.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout, clippy::print_stderr)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,8 @@ use oarlock_storage::embedded::Options;
 use oarlock_storage::testing::contract::{Backend, CASES};
 use oarlock_storage::testing::faulty::{Bites, Faults, FaultyLog};
 use oarlock_storage::testing::recording_hook;
-use oarlock_storage::{EmbeddedLog, Log, MemoryLog};
+use oarlock_storage::{EmbeddedLog, EtcdLog, Log, MemoryLog, etcd};
+use oarlock_testkit::Etcd;
 use parking_lot::Mutex;
 
 struct Memory;
@@ -48,6 +49,76 @@ impl Backend for Embedded {
         // Cases run one after the other: the log to reopen is the last one made.
         drop(log);
         self.open(self.made.load(Ordering::Relaxed) - 1)
+    }
+}
+
+/// An etcd cluster of its own for each log.
+struct Cluster {
+    program: &'static str,
+    members: usize,
+    secured: bool,
+    running: Mutex<Option<Etcd>>,
+}
+
+/// What etcd's own authentication is told.
+const USER: (&str, &str) = ("root", "secret");
+
+impl Cluster {
+    /// `None`, and a loud word, where etcd cannot be built.
+    fn new(program: &'static str, members: usize, secured: bool) -> Option<Arc<Self>> {
+        match oarlock_testkit::programs(&[program, "etcdctl"]) {
+            Ok(_) => Some(Arc::new(Self { program, members, secured, running: Mutex::default() })),
+            Err(why) => {
+                eprintln!("SKIPPED: {why}: the contract over {program} was not tried");
+                None
+            }
+        }
+    }
+
+    async fn open(&self) -> Arc<dyn Log> {
+        let options = {
+            let running = self.running.lock();
+            let cluster = running.as_ref().unwrap();
+            let bytes = |text: &String| text.clone().into_bytes();
+            etcd::Options {
+                endpoints: cluster.endpoints(),
+                resources: ["/registry/pods/", "/registry/services/specs/"].map(str::to_owned).into(),
+                authorities: cluster.secured().map(|tls| bytes(&tls.authority)),
+                identity: cluster.secured().map(|tls| (bytes(&tls.certificate), bytes(&tls.key))),
+                credentials: self.secured.then(|| (USER.0.to_owned(), USER.1.to_owned())),
+                ..etcd::Options::default()
+            }
+        };
+        Arc::new(EtcdLog::open(&options).await.unwrap())
+    }
+}
+
+#[async_trait]
+impl Backend for Cluster {
+    async fn fresh(&self) -> Arc<dyn Log> {
+        tokio::task::block_in_place(|| {
+            let mut running = self.running.lock();
+            // The one before ends before the next begins.
+            *running = None;
+            let quick = ["--heartbeat-interval", "20", "--election-timeout", "200"];
+            let cluster = Etcd::of(self.program, self.members, self.secured, &quick).unwrap();
+            if self.secured {
+                for words in [
+                    ["user", "add", "root:secret"].as_slice(),
+                    &["user", "grant-role", "root", "root"],
+                    &["auth", "enable"],
+                ] {
+                    let _said = cluster.ctl(0, words);
+                }
+            }
+            *running = Some(cluster);
+        });
+        self.open().await
+    }
+
+    async fn reopen(&self, log: Arc<dyn Log>) -> Arc<dyn Log> {
+        drop(log);
+        self.open().await
     }
 }
 
@@ -131,4 +202,35 @@ async fn memory_keeps_the_contract_behind_faults() {
 #[tokio::test]
 async fn embedded_keeps_the_contract_behind_faults() {
     run_faulty("faulty(embedded)", embedded(), 2).await;
+}
+
+async fn etcd(name: &str, program: &'static str, members: usize, secured: bool) {
+    let Some(cluster) = Cluster::new(program, members, secured) else { return };
+    run(name, cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_keeps_the_contract() {
+    etcd("etcd", "etcd", 1, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_etcd_members_keep_the_contract() {
+    etcd("etcd × 3", "etcd", 3, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_with_tls_and_authentication_keeps_the_contract() {
+    etcd("etcd with TLS", "etcd", 1, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_etcd_before_keeps_the_contract() {
+    etcd("etcd 3.5", "etcd-3.5", 1, false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_keeps_the_contract_behind_faults() {
+    let Some(cluster) = Cluster::new("etcd", 1, false) else { return };
+    run_faulty("faulty(etcd)", cluster, 1).await;
 }

@@ -19,7 +19,8 @@ fn put(name: impl ToString, bytes: usize) -> Append {
 
 async fn state(log: &dyn Log) -> Vec<Key> {
     let mut state = std::collections::BTreeSet::new();
-    log.load(&mut |record| {
+    log.load(&mut |piece| {
+        let Some(record) = piece.record() else { return };
         match record.value {
             Some(_) => state.insert(record.key),
             None => state.remove(&record.key),

@@ -115,7 +115,8 @@ async fn verify(log: &EmbeddedLog, known: &mut Known) -> Result<(), String> {
     let (mut found, mut at, mut last) = (State::new(), BTreeMap::new(), Revision::ZERO);
     let mut problems = Vec::new();
     let loaded = log
-        .load(&mut |record| {
+        .load(&mut |piece| {
+            let Some(record) = piece.record() else { return };
             if record.revision <= last {
                 problems.push(format!("record {} after {last}", record.revision));
             }

@@ -34,6 +34,25 @@ impl Cluster {
         cluster
     }
 
+    /// Another API server, and nothing else, with the same authorities and token key and `flags`: as an operator adds one.
+    ///
+    /// # Panics
+    /// As [`Cluster::up`].
+    #[must_use]
+    pub fn replica(&self, flags: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
+        let flags = [flags, &["--disable", "scheduler,controller-manager,kubelet"]].concat();
+        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let mut replica = Self { dir, flags, child: None };
+        let pki = replica.data_dir().pki();
+        std::fs::create_dir_all(&pki).expect("a directory");
+        for name in ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key", "sa.pub"] {
+            std::fs::copy(self.data_dir().pki().join(name), pki.join(name)).expect("a key");
+        }
+        replica.start();
+        replica
+    }
+
     /// An API server and nothing else, in memory.
     #[must_use]
     pub fn api_only() -> Self {

@@ -2,6 +2,7 @@
 //!
 //! - [`Cluster`] is a real `oarlock up` in a process of its own, ended by its own pid.
 //! - [`Kubectl`] runs real `kubectl` against it and keeps a transcript.
+//! - [`Etcd`] is a real etcd cluster, each member a process that can be killed and stopped.
 //! - [`Peer`] is upstream's own control plane; [`Process`] any further program.
 //! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
 //! - [`wait`] waits for conditions, never for time.
@@ -20,6 +21,7 @@
 mod binary;
 mod cluster;
 mod damage;
+mod etcd;
 pub mod http;
 mod kubectl;
 mod peer;
@@ -29,6 +31,8 @@ pub mod wait;
 pub use binary::{go, kubectl, oarlock};
 pub use cluster::{Cluster, read};
 pub use damage::{damaged, damaged_text};
+pub use etcd::{Etcd, Secured};
 pub use kubectl::{Following, Kubectl, Ran};
 pub use peer::{Peer, programs};
 pub use process::Process;
+pub use rustix::process::Signal;

@@ -42,6 +42,24 @@ impl Process {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
 
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("it takes the signal");
+    }
+
+    /// Ends it with SIGKILL.
+    ///
+    /// # Panics
+    /// When it cannot be ended.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("SIGKILL");
+        self.child.wait().expect("its end");
+    }
+
     /// Its process id.
     #[must_use]
     pub fn id(&self) -> u32 {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::create;
 use crate::cluster::now;
 use crate::connection::Connection;
+use crate::following::Following;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};
 
@@ -63,7 +64,8 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     create::account(&cluster).await?;
     let connections = create::open(&cluster, CONNECTIONS, None).await?;
     make_nodes(&connections, spec.nodes).await?;
-    let mut bound = Connection::open(&cluster.kubeconfig, None).await?.stream(BOUND).await?;
+    let watcher = Connection::open(&cluster.kubeconfig, None).await?;
+    let mut bound = Following::open(watcher, BOUND.to_owned(), String::new()).await?;
     let constraint = spec.shape.constraint();
     let pod = |i| create::pod_with(i, &constraint);
     let before = cluster.usage()?;
@@ -72,7 +74,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
         let added = memchr::memmem::Finder::new(ADDED);
         let mut seen = 0;
         while seen < spec.pods {
-            let frame = bound.next().await?.context("the watch ended")?;
+            let frame = bound.next().await?;
             seen += added.find_iter(&frame).count();
         }
         Ok(begun.elapsed())

@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use super::create;
 use crate::cluster::{Cluster, now};
-use crate::connection::{Connection, Stream};
+use crate::connection::Connection;
+use crate::following::Following;
 use crate::report::{Better, Figure, Times};
 use crate::subject::{Bench, Parts, Subject};
 
@@ -51,27 +52,27 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     let after = cluster.usage()?;
     cluster.stop().await?;
     let deliveries = spec.watchers * spec.writes;
-    let times = times.into_iter().fold(Times::default(), Times::and);
+    let cut: usize = times.iter().map(|(_, cut)| cut).sum();
+    let times = times.into_iter().fold(Times::default(), |sum, (times, _)| sum.and(times));
     Ok(vec![
         Figure::new("deliveries", create::per_second(deliveries, took), "/s", Better::Higher),
         Figure::new("write to delivery, median", times.percentile(50), "ms", Better::Lower),
         Figure::new("write to delivery, 99th percentile", times.percentile(99), "ms", Better::Lower),
         Figure::new("server processor time per delivery", after.micros_each(open, deliveries), "µs", Better::Lower),
+        Figure::new("watches cut", f64::from(u32::try_from(cut).unwrap_or(u32::MAX)), "", Better::Lower),
         Figure::new("memory per watch", open.kib_each(before, spec.watchers), "KiB", Better::Lower),
     ])
 }
 
 /// Opens watches from the present on, spread over the connections.
-async fn watches(connections: &[Connection], count: usize) -> anyhow::Result<Vec<Stream>> {
+async fn watches(connections: &[Connection], count: usize) -> anyhow::Result<Vec<Following>> {
     let mut first = connections.first().context("no connection")?.clone();
     let list = first.send(Method::GET, &format!("{CONFIG_MAPS}?limit=1"), Bytes::new()).await?;
     let list: serde_json::Value = serde_json::from_slice(&list)?;
     let revision = list.pointer("/metadata/resourceVersion").and_then(|r| r.as_str()).context("no revision")?;
-    let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={revision}&timeoutSeconds=600");
-    let open = connections.iter().cycle().take(count).cloned().map(|mut connection| {
-        let path = path.clone();
-        async move { connection.stream(&path).await }
-    });
+    let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=600");
+    let watch = |connection| Following::open(connection, path.clone(), revision.to_owned());
+    let open = connections.iter().cycle().take(count).cloned().map(watch);
     futures::future::try_join_all(open).await
 }
 
@@ -93,12 +94,17 @@ async fn write(cluster: &Cluster, spec: &Spec, epoch: std::time::Instant) -> any
 }
 
 /// Reads a watch until it has brought so many events.
-async fn read(mut stream: Stream, events: usize, timed: bool, epoch: std::time::Instant) -> anyhow::Result<Times> {
+async fn read(
+    mut watch: Following,
+    events: usize,
+    timed: bool,
+    epoch: std::time::Instant,
+) -> anyhow::Result<(Times, usize)> {
     let mut times = Times::default();
     let mark = memchr::memmem::Finder::new(MARK);
     let mut seen = 0;
     while seen < events {
-        let frame = stream.next().await?.context("a watch ended")?;
+        let frame = watch.next().await?;
         seen += memchr::memchr_iter(b'\n', &frame).count();
         if !timed {
             continue;
@@ -113,5 +119,5 @@ async fn read(mut stream: Stream, events: usize, timed: bool, epoch: std::time::
             }
         }
     }
-    Ok(times)
+    Ok((times, watch.cut()))
 }

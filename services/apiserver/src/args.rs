@@ -9,9 +9,12 @@ use oarlock_store::DEFAULT_WINDOW_BYTES;
 /// Flags of the API server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Where the state is kept: `embedded:DIR`, or `memory`.
-    #[arg(long, default_value = "embedded:./.oarlock/store", value_name = "STORE")]
+    /// Where the state is kept: `embedded:DIR`, or `memory`. With --etcd-servers it is kept there.
+    #[arg(long, default_value = "embedded:./.oarlock/store", value_name = "STORE", conflicts_with = "etcd_servers")]
     pub store: String,
+    /// The etcd cluster that keeps the state.
+    #[command(flatten)]
+    pub etcd: EtcdOptions,
     /// Where keys and kubeconfigs are kept.
     #[arg(long, default_value = "./.oarlock", value_name = "DIR")]
     pub data_dir: PathBuf,
@@ -33,6 +36,32 @@ pub struct Args {
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,
+}
+
+/// Flags about etcd; names are upstream's where it has them.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct EtcdOptions {
+    /// Client URLs of etcd's members, 3.5.13 or later. Any number of API servers may share them.
+    #[arg(long, value_delimiter = ',', value_name = "URL,…")]
+    pub etcd_servers: Vec<String>,
+    /// Prefix of all keys in etcd.
+    #[arg(long, default_value = oarlock_storage::etcd::PREFIX, value_name = "PREFIX")]
+    pub etcd_prefix: String,
+    /// Authorities that must have signed etcd's certificates. Without it the system's.
+    #[arg(long, value_name = "FILE")]
+    pub etcd_cafile: Option<PathBuf>,
+    /// Client certificate that is shown to etcd.
+    #[arg(long, value_name = "FILE", requires = "etcd_keyfile")]
+    pub etcd_certfile: Option<PathBuf>,
+    /// Its key.
+    #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
+    pub etcd_keyfile: Option<PathBuf>,
+    /// User of etcd's own authentication.
+    #[arg(long, value_name = "NAME", requires = "etcd_password_file")]
+    pub etcd_user: Option<String>,
+    /// Its password, in a file.
+    #[arg(long, value_name = "FILE", requires = "etcd_user")]
+    pub etcd_password_file: Option<PathBuf>,
 }
 
 /// The least a watch window may be: far below it every other event would be too large to be watched at all.

@@ -1,6 +1,7 @@
 //! Builds an API server from a data directory: the same for `up` and for a server of its own.
 
 mod address;
+mod etcd;
 mod kubeconfigs;
 mod kubelets;
 
@@ -21,7 +22,7 @@ use oarlock_storage::embedded::{self, EmbeddedLog};
 use oarlock_storage::{Fatal, Log};
 use tokio::net::TcpListener;
 
-use crate::args::KubeletOptions;
+use crate::args::{EtcdOptions, KubeletOptions};
 
 /// Port asked for first.
 const PORT: u16 = 6443;
@@ -52,12 +53,26 @@ pub struct Cluster {
 }
 
 /// Where the state is kept.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Store {
     /// In a folder.
     Embedded(PathBuf),
     /// In memory; keys are not kept either.
     Memory,
+    /// In an etcd cluster, which other servers may share.
+    Etcd(EtcdOptions),
+    /// In a log that the caller has opened; keys are not kept.
+    Open(Arc<dyn Log>),
+}
+
+impl std::fmt::Display for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Embedded(folder) => folder.display().fmt(f),
+            Self::Memory | Self::Open(_) => f.write_str("memory"),
+            Self::Etcd(flags) => f.write_str(&flags.etcd_servers.join(",")),
+        }
+    }
 }
 
 impl std::str::FromStr for Store {
@@ -108,8 +123,8 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let names = ServingNames { addresses: vec![first_service_ip, advertise, cluster.bind], ..ServingNames::default() };
     let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second()).unwrap_or(0)));
     let pki = match &cluster.store {
-        Store::Memory => Pki::ephemeral(&names, now)?,
-        Store::Embedded(_) => Pki::open(&directory.pki(), &names, now)?,
+        Store::Memory | Store::Open(_) => Pki::ephemeral(&names, now)?,
+        Store::Embedded(_) | Store::Etcd(_) => Pki::open(&directory.pki(), &names, now)?,
     };
     let kubeconfig = kubeconfigs::write(&directory, &pki, address, now)?;
     let config = Config {
@@ -131,7 +146,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let options = Options {
         config,
         pki,
-        log: open(system, &cluster.store)?,
+        log: open(system, &cluster.store).await?,
         store: cluster.store_options,
         listener,
         kubelets,
@@ -163,9 +178,11 @@ async fn bind(ip: IpAddr, port: Option<u16>) -> anyhow::Result<TcpListener> {
     anyhow::bail!("{ip}: ports {PORT} to {} are all taken", PORT + MORE_PORTS)
 }
 
-fn open(system: &System, store: &Store) -> anyhow::Result<Arc<dyn Log>> {
+async fn open(system: &System, store: &Store) -> anyhow::Result<Arc<dyn Log>> {
     let directory: &Path = match store {
         Store::Memory => return Ok(Arc::new(MemoryLog::new())),
+        Store::Etcd(flags) => return etcd::open(flags).await,
+        Store::Open(log) => return Ok(Arc::clone(log)),
         Store::Embedded(directory) => directory,
     };
     std::fs::create_dir_all(directory).with_context(|| format!("store {}", directory.display()))?;

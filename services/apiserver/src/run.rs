@@ -4,7 +4,7 @@ use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
 
 use crate::args::Args;
-use crate::assemble::{self, Cluster};
+use crate::assemble::{self, Cluster, Store};
 
 /// Runs until a signal.
 ///
@@ -16,7 +16,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let signals = shutdown::signals(&system)?;
     let cluster = Cluster {
         data_dir: args.data_dir,
-        store: args.store.parse()?,
+        store: if args.etcd.etcd_servers.is_empty() { args.store.parse()? } else { Store::Etcd(args.etcd) },
         store_options: args.store_options.into(),
         bind: args.bind_address,
         port: Some(args.secure_port),

@@ -35,7 +35,7 @@ pub(crate) struct Up {
     #[arg(long, default_value = "./.oarlock", value_name = "DIR")]
     pub(crate) data_dir: PathBuf,
     /// Keep the state in memory only; the data directory then holds nothing but kubeconfigs.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "etcd_servers")]
     pub(crate) ephemeral: bool,
     /// Number of simulated nodes.
     #[arg(long, default_value_t = 2, value_name = "N")]
@@ -56,6 +56,8 @@ pub(crate) struct Up {
     /// Parts to leave out: scheduler, controller-manager, kubelet, or a controller by name.
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     pub(crate) disable: Vec<String>,
+    #[command(flatten)]
+    pub(crate) etcd: oarlock_service_apiserver::EtcdOptions,
     #[command(flatten)]
     pub(crate) store_options: oarlock_service_apiserver::StoreOptions,
     #[command(flatten)]

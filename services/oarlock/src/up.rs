@@ -28,11 +28,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
     let fleet = Fleet::new(system.clone());
     let cluster = assemble::Cluster {
         data_dir: args.data_dir.clone(),
-        store: if args.ephemeral {
-            assemble::Store::Memory
-        } else {
-            assemble::Store::Embedded(args.data_dir.join("store"))
-        },
+        store: store(&args),
         store_options: args.store_options.clone().into(),
         bind: args.bind,
         port: args.port,
@@ -58,13 +54,22 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
     }
 }
 
+fn store(args: &Up) -> assemble::Store {
+    if args.ephemeral {
+        assemble::Store::Memory
+    } else if args.etcd.etcd_servers.is_empty() {
+        assemble::Store::Embedded(args.data_dir.join("store"))
+    } else {
+        assemble::Store::Etcd(args.etcd.clone())
+    }
+}
+
 /// What a person wants to know.
 #[expect(clippy::print_stdout, reason = "the answer to the person at the terminal")]
 fn tell(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
     println!("oarlock {} · Kubernetes {}", env!("CARGO_PKG_VERSION"), oarlock_apiserver::config::git_version());
     println!("  api server          https://{} (ready in {} ms)", api.address, ready.as_millis());
-    let store = if args.ephemeral { "memory".to_owned() } else { args.data_dir.display().to_string() };
-    println!("  state               {store}");
+    println!("  state               {}", store(args));
     for line in crew {
         println!("  {line}");
     }

@@ -15,6 +15,7 @@ mod kubelet;
 mod link;
 mod presentation;
 mod python;
+mod replicas;
 mod streams;
 mod swaps;
 mod transcript;

@@ -10,6 +10,8 @@ use crate::tool::{capture, run as exec};
 
 const KUBERNETES: &str = super::KUBERNETES;
 const ETCD: &str = "3.6.6";
+/// The line before, which is the oldest that may keep our state.
+const ETCD_BEFORE: &str = "3.5.21";
 
 /// A program: its name, and the package that builds it.
 struct Program {
@@ -24,6 +26,9 @@ const PROGRAMS: &[Program] = &[
     Program { name: "kubectl", package: "k8s.io/kubernetes/cmd/kubectl" },
     Program { name: "kubelet", package: "k8s.io/kubernetes/cmd/kubelet" },
     Program { name: "etcd", package: "go.etcd.io/etcd/server/v3" },
+    Program { name: "etcd-3.5", package: "go.etcd.io/etcd/server/v3" },
+    Program { name: "etcdctl", package: "go.etcd.io/etcd/etcdctl/v3" },
+    Program { name: "etcdutl", package: "go.etcd.io/etcd/etcdutl/v3" },
 ];
 
 /// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; the first
@@ -51,7 +56,8 @@ impl Program {
         let (module, text, version, flags) = if self.package.starts_with("k8s.io/") {
             (folder.join("kubernetes"), kubernetes_module()?, KUBERNETES, version_flags())
         } else {
-            (folder.join("etcd"), "module peer.local/etcd\ngo 1.24\n".to_owned(), ETCD, "-s -w".to_owned())
+            let version = if self.name == "etcd-3.5" { ETCD_BEFORE } else { ETCD };
+            (folder.join(self.name), "module peer.local/etcd\ngo 1.24\n".to_owned(), version, "-s -w".to_owned())
         };
         std::fs::create_dir_all(&module)?;
         if !module.join("go.mod").exists() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use oarlock_meta::{ErrorList, FieldError, Path, Revision, Status};
+use oarlock_registry::key::RANGES;
 use oarlock_runtime::rng;
 use oarlock_schema::views::core_v1::Service;
 use oarlock_schema::{Obj, Value, type_named};
@@ -13,8 +14,20 @@ use oarlock_storage::{Append, Key};
 use crate::server::Server;
 use crate::target::Target;
 
-const PREFIX: &str = "/registry/ranges/";
-const NAME: &str = "servicenodeports";
+pub(super) const NAME: &str = "servicenodeports";
+
+/// Whether a Service has ports here, or wants some.
+pub(super) fn concerns(obj: &Obj) -> bool {
+    wants(obj) || !ports_of(obj).is_empty()
+}
+
+fn wants(obj: &Obj) -> bool {
+    obj.view::<Service<'_>>().is_some_and(|s| {
+        let spec = s.spec();
+        spec.type_() == "NodePort"
+            || (spec.type_() == "LoadBalancer" && spec.allocate_load_balancer_node_ports() != Some(false))
+    })
+}
 
 /// Gives ports to a Service of a type that has them; returns the changed allocation.
 pub(super) fn assign(
@@ -24,11 +37,7 @@ pub(super) fn assign(
     old: Option<&Obj>,
 ) -> Result<Option<Append>, Status> {
     let before = old.map(ports_of).unwrap_or_default();
-    let wants = obj.view::<Service<'_>>().is_some_and(|s| {
-        let spec = s.spec();
-        spec.type_() == "NodePort"
-            || (spec.type_() == "LoadBalancer" && spec.allocate_load_balancer_node_ports() != Some(false))
-    });
+    let wants = wants(obj);
     if !wants && before.is_empty() {
         return Ok(None);
     }
@@ -103,7 +112,7 @@ struct Allocation {
 impl Allocation {
     fn load(server: &Server) -> Result<Self, Status> {
         let (low, high) = server.config().node_ports;
-        let key = Key::cluster(PREFIX, NAME);
+        let key = Key::cluster(RANGES, NAME);
         let mut bits = vec![0u8; usize::from(high - low) / 8 + 1];
         let entry = server.view().get(&key);
         if let Some(entry) = &entry {

@@ -1,9 +1,8 @@
 //! The objects of an empty cluster: recorded ones (`actors/registry/data/bootstrap.json`) and those that depend on this server.
 
-use std::net::IpAddr;
 use std::sync::LazyLock;
 
-use oarlock_meta::{MicroTime, Status};
+use oarlock_meta::Status;
 use oarlock_runtime::clock;
 use oarlock_schema::{Obj, Resource, Value, resource, resource_of_kind};
 
@@ -18,11 +17,9 @@ static RECORDED: LazyLock<Result<Vec<Desired>, String>> = LazyLock::new(|| recor
 /// 500 when the recorded data is damaged.
 pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     let mut objects = RECORDED.clone().map_err(Status::internal_error)?;
-    objects.extend(kubernetes_service(server)?);
     objects.push(service_cidr(server)?);
     objects.push(authentication(server)?);
     objects.push(token_tracking()?);
-    objects.push(lease(server)?);
     objects.push(kubelet_client()?);
     Ok(objects)
 }
@@ -52,7 +49,7 @@ fn desired(row: &'static Resource, json: &str) -> Result<Desired, Status> {
     Ok(Desired { resource: row, obj, repair })
 }
 
-fn made(
+pub(super) fn made(
     group: &str,
     version: &str,
     plural: &str,
@@ -71,44 +68,11 @@ fn made(
     Ok((row, obj))
 }
 
-fn from_json(row: &'static Resource, json: serde_json::Value, repair: Repair) -> Result<Desired, Status> {
+pub(super) fn from_json(row: &'static Resource, json: serde_json::Value, repair: Repair) -> Result<Desired, Status> {
     let mut obj = oarlock_registry::index::decode(json.to_string().as_bytes(), row.ty)
         .map_err(|e| Status::internal_error(e.to_string()))?;
     obj.set_gvk(row.gvk());
     Ok(Desired { resource: row, obj, repair })
-}
-
-/// Service `default/kubernetes` with the Endpoints and EndpointSlice that point to this server.
-fn kubernetes_service(server: &Server) -> Result<Vec<Desired>, Status> {
-    let config = server.config();
-    let (address, port) = (config.advertise_address.to_string(), config.port);
-    let ip = config.first_service_ip().map(|ip| ip.to_string()).unwrap_or_default();
-    let labels = serde_json::json!({"component": "apiserver", "provider": "kubernetes"});
-    let row = |group, version, plural| {
-        resource(group, version, plural).ok_or_else(|| Status::internal_error(format!("no resource {plural}")))
-    };
-    let family = if matches!(config.advertise_address, IpAddr::V4(_)) { "IPv4" } else { "IPv6" };
-    let service = serde_json::json!({
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
-        "spec": {"type": "ClusterIP", "clusterIP": ip, "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
-                 "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]},
-    });
-    let skip = "endpointslice.kubernetes.io/skip-mirror";
-    let endpoints = serde_json::json!({
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {skip: "true"}},
-        "subsets": [{"addresses": [{"ip": address}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}],
-    });
-    let slice = serde_json::json!({
-        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
-        "addressType": family,
-        "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
-        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-    });
-    Ok(vec![
-        from_json(row("", "v1", "services")?, service, Repair::CreateOnly)?,
-        from_json(row("", "v1", "endpoints")?, endpoints, Repair::Replace(&["subsets"]))?,
-        from_json(row("discovery.k8s.io", "v1", "endpointslices")?, slice, Repair::Replace(&["endpoints", "ports"]))?,
-    ])
 }
 
 /// This server towards kubelets: what kubeadm gives to `system:masters` by the certificate's group.
@@ -155,19 +119,4 @@ fn authentication(server: &Server) -> Result<Desired, Status> {
         obj.set_at(&["data", key], value);
     }
     Ok(Desired { resource: row, obj, repair: Repair::Replace(&["data"]) })
-}
-
-/// This server's identity Lease (KEP-1965).
-fn lease(server: &Server) -> Result<Desired, Status> {
-    const SECONDS: i64 = 3600;
-    let identity = &server.config().identity;
-    let (row, mut obj) = made("coordination.k8s.io", "v1", "leases", "kube-system", &format!("apiserver-{identity}"))?;
-    if let Some(mut meta) = obj.meta_mut() {
-        meta.labels_mut().insert("apiserver.kubernetes.io/identity", "kube-apiserver");
-    }
-    let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
-    obj.set_at(&["spec", "holderIdentity"], format!("apiserver-{identity}_{}", server.config().port));
-    obj.set_at(&["spec", "leaseDurationSeconds"], SECONDS);
-    obj.set_at(&["spec", "renewTime"], now);
-    Ok(Desired { resource: row, obj, repair: Repair::Replace(&["spec"]) })
 }

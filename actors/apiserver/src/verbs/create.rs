@@ -105,6 +105,7 @@ async fn try_create(
     stages::check(target, obj.name(), &errors)?;
     crate::escalation::check(server, caller, target, obj, None)?;
     let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut *obj), None, dry_run);
+    attributes.held.extend(crate::allocate::turn(server, target, attributes.object.as_deref(), None).await);
     let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut())?;
     server.admission().validate(&mut attributes).await?;
     let mut together = attributes.together;

@@ -49,6 +49,7 @@ pub async fn delete(
         let committed = match delete::plan(target.kind, &obj, entry.revision.get(), options, now)? {
             Plan::Pending => return Ok(Deleted::Pending(entry)),
             Plan::Remove => {
+                let _turn = crate::allocate::turn(server, target, None, Some(&obj)).await;
                 together.extend(crate::allocate::on_delete(server, target, &obj));
                 let parts = oarlock_registry::index::parts(&key, &obj, None);
                 let append = Append::delete(key.clone(), entry.revision);

@@ -138,6 +138,7 @@ pub async fn modify(
             stages::check(target, target.name, &errors)?;
         }
         crate::escalation::check(server, caller, target, &obj, Some(&old))?;
+        let _turn = crate::allocate::turn(server, target, Some(&obj), Some(&old)).await;
         let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;
         let mut attributes =
             stages::attributes(Operation::Update, caller, target, Some(&mut obj), Some(&old), options.dry_run);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use oarlock_meta::Revision;
 
-use crate::{Append, Error, GroupOutcome, Loaded, Log, Outcome, Record, TailBatch};
+use crate::{Append, Error, GroupOutcome, Loaded, Log, Outcome, Piece, Record, TailBatch};
 
 /// Tries before a fault that should pass counts as one that does not.
 const TRIES: usize = 200;
@@ -74,8 +74,8 @@ impl Driver {
         // The barrier comes after everything late.
         self.barrier().await?;
         let (records, _) = self.load().await?;
-        let mut new = records.into_iter().filter(|record| record.revision > before).peekable();
-        if new.peek().is_none() {
+        let mut new: Vec<Record> = records.into_iter().filter(|record| record.revision > before).collect();
+        if new.is_empty() {
             return Ok(None);
         }
         let mut found = Vec::new();
@@ -83,8 +83,8 @@ impl Driver {
             let mut revisions = Vec::new();
             for append in group {
                 let ours = |record: &Record| record.key == append.key && record.value == append.value;
-                if let Some(record) = new.next_if(ours) {
-                    revisions.push(record.revision);
+                if let Some(at) = new.iter().position(ours) {
+                    revisions.push(new.remove(at).revision);
                 }
             }
             if !group.is_empty() && revisions.len() == group.len() {
@@ -112,14 +112,21 @@ impl Driver {
         Err(last)
     }
 
-    /// Every record, in order.
+    /// Every record, in order; those of the state without a predecessor.
     ///
     /// # Errors
     /// The log's.
     pub async fn load(&self) -> Result<(Vec<Record>, Loaded), Error> {
-        let mut records = Vec::new();
-        let loaded = self.log.load(&mut |record| records.push(record)).await?;
-        Ok((records, loaded))
+        let (mut state, mut history) = (Vec::new(), Vec::new());
+        let mut each = |piece| match piece {
+            Piece::State(record) => state.push(Record { prev: None, ..record }),
+            Piece::Floor(_) => {}
+            Piece::History(record) => history.push(record),
+        };
+        let loaded = self.log.load(&mut each).await?;
+        state.sort_by_key(|record| record.revision);
+        state.append(&mut history);
+        Ok((state, loaded))
     }
 
     /// Everything a tail says from `after` up to `until`, each record once.
@@ -133,7 +140,7 @@ impl Driver {
             let TailBatch { records: new, progress } = tail.next(64).await?;
             for record in new {
                 // Repeats are allowed; going back to something that was never said is not, and is left in to be seen.
-                let known = records.iter().any(|old| old.revision == record.revision);
+                let known = records.iter().any(|old| old.revision == record.revision && old.key == record.key);
                 if !known {
                     records.push(record);
                 }

@@ -10,7 +10,7 @@ use oarlock_meta::Revision;
 use parking_lot::Mutex;
 
 use super::rng::Rng;
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Record, Sharing, Tail, TailBatch, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Record, Sharing, Tail, TailBatch, Value};
 
 /// How often each fault strikes, in percent.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,7 @@ impl Log for FaultyLog {
         Ok(Box::new(FaultyTail { shared: Arc::clone(&self.shared), inner, last: Vec::new(), progress: after }))
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Record) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
         self.shared.catch_up().await;
         self.shared.inner.load(each).await
     }

@@ -1,13 +1,13 @@
-//! A log whose commits, or barriers, wait until a test lets them through, so that it can look at the moment before.
+//! A log whose commits, barriers or tails wait until a test lets them through, so that it can look at the moment before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use oarlock_meta::Revision;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Record, Sharing, Tail, Value};
+use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Piece, Sharing, Tail, TailBatch, Value};
 
 /// The wrapper.
 pub struct GatedLog {
@@ -16,6 +16,7 @@ pub struct GatedLog {
     arrived: Arc<Semaphore>,
     barrier_gate: Option<Arc<Semaphore>>,
     barriers: AtomicUsize,
+    tails: Option<watch::Sender<bool>>,
 }
 
 impl GatedLog {
@@ -23,7 +24,7 @@ impl GatedLog {
     #[must_use]
     pub fn new(inner: Arc<dyn Log>) -> Self {
         let [gate, arrived] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
-        Self { inner, gate, arrived, barrier_gate: None, barriers: AtomicUsize::new(0) }
+        Self { inner, gate, arrived, barrier_gate: None, barriers: AtomicUsize::new(0), tails: None }
     }
 
     /// Wraps a log; commits pass, and every barrier takes one permit of [`GatedLog::barrier_gate`] before it reaches the log.
@@ -32,6 +33,21 @@ impl GatedLog {
         let log = Self::new(inner);
         log.gate.add_permits(Semaphore::MAX_PERMITS >> 1);
         Self { barrier_gate: Some(Arc::new(Semaphore::new(0))), ..log }
+    }
+
+    /// Wraps a log that others write too; commits and barriers pass, and a tail says nothing while [`GatedLog::hold_tails`] is on.
+    #[must_use]
+    pub fn of_tails(inner: Arc<dyn Log>) -> Self {
+        let log = Self::new(inner);
+        log.gate.add_permits(Semaphore::MAX_PERMITS >> 1);
+        Self { tails: Some(watch::Sender::new(false)), ..log }
+    }
+
+    /// Stops tails, or lets them go on.
+    pub fn hold_tails(&self, hold: bool) {
+        if let Some(tails) = &self.tails {
+            tails.send_replace(hold);
+        }
     }
 
     /// The permits barriers wait for, where they do.
@@ -71,10 +87,14 @@ impl Log for GatedLog {
     }
 
     async fn tail(&self, after: Revision) -> Result<Box<dyn Tail>, Error> {
-        self.inner.tail(after).await
+        let inner = self.inner.tail(after).await?;
+        Ok(match &self.tails {
+            Some(tails) => Box::new(GatedTail { inner, held: tails.subscribe() }),
+            None => inner,
+        })
     }
 
-    async fn load(&self, each: &mut (dyn FnMut(Record) + Send)) -> Result<Loaded, Error> {
+    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
         self.inner.load(each).await
     }
 
@@ -99,10 +119,30 @@ impl Log for GatedLog {
     }
 
     fn sharing(&self) -> Sharing {
-        self.inner.sharing()
+        // Only where others write is a barrier needed.
+        if self.barrier_gate.is_some() || self.tails.is_some() { Sharing::Shared } else { self.inner.sharing() }
     }
 
     fn blocks(&self) -> bool {
         self.inner.blocks()
+    }
+}
+
+struct GatedTail {
+    inner: Box<dyn Tail>,
+    held: watch::Receiver<bool>,
+}
+
+#[async_trait]
+impl Tail for GatedTail {
+    async fn next(&mut self, max: usize) -> Result<TailBatch, Error> {
+        loop {
+            self.held.wait_for(|held| !held).await.map_err(|_| Error::Dead)?;
+            tokio::select! {
+                biased;
+                _ = self.held.wait_for(|held| *held) => {}
+                batch = self.inner.next(max) => return batch,
+            }
+        }
     }
 }

@@ -1,0 +1,126 @@
+//! Service `default/kubernetes`, whose endpoints are all API servers that live, and the Leases by which they know one another.
+//!
+//! Upstream keeps addresses in keys of its own (`masterleases`); here the identity Lease (KEP-1965) carries its server's address as an
+//! annotation. Who has not renewed within [`ALIVE`] is no endpoint any more; who ends in order takes itself off at once.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use oarlock_meta::{MicroTime, Status};
+use oarlock_runtime::clock;
+use oarlock_schema::views::coordination_v1::Lease;
+use oarlock_schema::{Obj, resource};
+use serde_json::{Value, json};
+
+use super::objects::{from_json, made};
+use super::reconcile::{Desired, Repair};
+use crate::server::Server;
+
+/// How long a server is an endpoint after its last renewal: one that is missed is forgiven (upstream: 15 s).
+const ALIVE: Duration = Duration::from_secs(25);
+/// How long a Lease says it holds (upstream: an hour).
+const SECONDS: i64 = 3600;
+const NAMESPACE: &str = "kube-system";
+const LEASES: &str = "/registry/leases/";
+const ROLE: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiserver");
+const ADDRESS: &str = "oarlock.dev/advertise-address";
+
+/// The name of this server's Lease.
+pub(super) fn lease_name(server: &Server) -> String {
+    format!("apiserver-{}", server.config().identity)
+}
+
+/// This server's Lease, renewed now.
+pub(super) fn lease(server: &Server) -> Result<Desired, Status> {
+    let config = server.config();
+    let name = lease_name(server);
+    let (row, mut obj) = made("coordination.k8s.io", "v1", "leases", NAMESPACE, &name)?;
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.labels_mut().insert(ROLE.0, ROLE.1);
+        meta.annotations_mut().insert(ADDRESS, format!("{} {}", config.advertise_address, config.port));
+    }
+    let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
+    obj.set_at(&["spec", "holderIdentity"], format!("{name}_{}", config.port));
+    obj.set_at(&["spec", "leaseDurationSeconds"], SECONDS);
+    obj.set_at(&["spec", "renewTime"], now);
+    Ok(Desired { resource: row, obj, repair: Repair::Replace(&["spec"]) })
+}
+
+/// The Service with the Endpoints and the EndpointSlice that point to the servers that live.
+pub(super) fn service(server: &Server) -> Result<Vec<Desired>, Status> {
+    let config = server.config();
+    let servers = alive(server);
+    let ip = config.first_service_ip().map(|ip| ip.to_string()).unwrap_or_default();
+    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+    let row = |group, version, plural| {
+        resource(group, version, plural).ok_or_else(|| Status::internal_error(format!("no resource {plural}")))
+    };
+    let family = if matches!(config.advertise_address, IpAddr::V4(_)) { "IPv4" } else { "IPv6" };
+    let service = json!({
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+        "spec": {"type": "ClusterIP", "clusterIP": ip, "ipFamilyPolicy": "SingleStack", "sessionAffinity": "None",
+                 "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": config.port}]},
+    });
+    let skip = "endpointslice.kubernetes.io/skip-mirror";
+    let endpoints = json!({
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {skip: "true"}},
+        "subsets": subsets(&servers),
+    });
+    // A slice has one port for all: that of the most servers. Others differ only where several share a machine.
+    let common = servers.iter().max_by_key(|(port, addresses)| (addresses.len(), u16::MAX - **port));
+    let (port, addresses) = common.map_or((config.port, &[][..]), |(port, addresses)| (*port, addresses.as_slice()));
+    let ready = |address: &IpAddr| json!({"addresses": [address], "conditions": {"ready": true}});
+    let slice = json!({
+        "metadata": {"name": "kubernetes", "namespace": "default", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+        "addressType": family,
+        "endpoints": addresses.iter().map(ready).collect::<Vec<_>>(),
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    });
+    Ok(vec![
+        from_json(row("", "v1", "services")?, service, Repair::CreateOnly)?,
+        from_json(row("", "v1", "endpoints")?, endpoints, Repair::Replace(&["subsets"]))?,
+        from_json(row("discovery.k8s.io", "v1", "endpointslices")?, slice, Repair::Replace(&["endpoints", "ports"]))?,
+    ])
+}
+
+/// Servers by port, in order.
+type Servers = BTreeMap<u16, Vec<IpAddr>>;
+
+/// Every server that has renewed of late. This one's own Lease is in the View before this is asked.
+fn alive(server: &Server) -> Servers {
+    let oldest = clock::wall().as_microsecond() - i64::try_from(ALIVE.as_micros()).unwrap_or(i64::MAX);
+    let mut servers = Servers::new();
+    for entry in server.store().view().list(LEASES).iter() {
+        if entry.namespace() != NAMESPACE || entry.label(ROLE.0) != Some(ROLE.1) {
+            continue;
+        }
+        let (Some(bytes), Some(ty)) = (entry.bytes(), oarlock_schema::type_named("coordination/v1.Lease")) else {
+            continue;
+        };
+        let Ok(obj) = oarlock_registry::index::decode(bytes, ty) else { continue };
+        if let Some((address, port)) = address_of(&obj, oldest) {
+            servers.entry(port).or_default().push(address);
+        }
+    }
+    for addresses in servers.values_mut() {
+        addresses.sort_unstable();
+        addresses.dedup();
+    }
+    servers
+}
+
+/// Where the server of a Lease is, if it was renewed after `oldest`.
+fn address_of(lease: &Obj, oldest: i64) -> Option<(IpAddr, u16)> {
+    let renewed = MicroTime::parse(lease.view::<Lease<'_>>()?.spec().renew_time()?).ok()?;
+    let (address, port) = lease.meta().annotations().get(ADDRESS)?.split_once(' ')?;
+    (renewed.unix_micros() >= oldest).then_some((address.parse().ok()?, port.parse().ok()?))
+}
+
+fn subsets(servers: &Servers) -> Value {
+    let subset = |(port, addresses): (&u16, &Vec<IpAddr>)| {
+        let addresses: Vec<Value> = addresses.iter().map(|address| json!({"ip": address})).collect();
+        json!({"addresses": addresses, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]})
+    };
+    servers.iter().map(subset).collect()
+}

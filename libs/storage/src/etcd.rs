@@ -1,0 +1,270 @@
+//! The log over etcd: durable in a quorum, shared by any number of processes.
+//!
+//! A write is one transaction, its revision etcd's. What others write is known from one watch of everything; the revisions of one atomic
+//! group are equal, which is why it never holds two objects of a resource. Keys, and the record of compactions, are upstream's.
+
+mod client;
+mod heads;
+mod layout;
+mod load;
+mod messages;
+mod options;
+mod shared;
+mod tail;
+mod txn;
+mod version;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use oarlock_meta::Revision;
+
+use self::client::{Failure, Members};
+use self::layout::{COMPACT_REV_KEY, Layout};
+use self::messages::{
+    CompactionRequest, CompactionResponse, Compare, CompareResult, CompareTarget, Done, KeyValue, Op, PutRequest,
+    RangeRequest, RequestOp, StatusRequest, StatusResponse, TxnRequest, TxnResponse, With,
+};
+pub use self::options::{Options, PREFIX};
+use self::shared::Shared;
+use self::tail::EtcdTail;
+use self::txn::{number, revision};
+use crate::heads::check_shape;
+use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Outcome, Piece, Sharing, Tail, Value};
+
+/// A [`Log`] in an etcd cluster. Clones are one log.
+#[derive(Clone, Debug)]
+pub struct EtcdLog {
+    shared: Arc<Shared>,
+}
+
+impl EtcdLog {
+    /// Reaches the cluster and looks whether it can be trusted.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for options that make no sense, members of different clusters, and a member that is too old;
+    /// [`Error::Unavailable`] when none answers.
+    pub async fn open(options: &Options) -> Result<Self, Error> {
+        let members = Members::new(options)?;
+        let mut cluster = None;
+        let mut silent = None;
+        let mut stored = 0;
+        for endpoint in members.endpoints() {
+            let answer = members.read_at(endpoint, "/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
+            let status: StatusResponse = match answer {
+                Ok(status) => status,
+                Err(failure) => {
+                    tracing::warn!(endpoint, ?failure, "this etcd server does not answer");
+                    silent = Some(failure);
+                    continue;
+                }
+            };
+            version::check(&status.version).map_err(|text| Error::Config(format!("{endpoint}: {text}")))?;
+            let id = status.header.map_or(0, |header| header.cluster_id);
+            if *cluster.get_or_insert(id) != id {
+                return Err(Error::Config(format!("{endpoint} is a member of another cluster than those before it")));
+            }
+            stored = status.db_size;
+        }
+        let Some(cluster) = cluster else {
+            return Err(silent.map_or_else(|| Error::Unavailable("no etcd server answers".into()), Error::from));
+        };
+        let layout = Layout::new(&options.prefix, &options.resources);
+        let log = Self { shared: Arc::new(Shared::new(members, layout, cluster)) };
+        log.shared.stored_bytes.store(u64::try_from(stored).unwrap_or(0), Ordering::Relaxed);
+        log.shared.raise_floor(tail::compacted(&log.shared).await?);
+        log.barrier().await?;
+        Ok(log)
+    }
+
+    async fn group(&self, group: &[Append]) -> Result<GroupOutcome, Error> {
+        check_shape(group)?;
+        let shared = &self.shared;
+        match shared.members.write("/etcdserverpb.KV/Txn", txn::request(&shared.layout, group)).await {
+            Ok(answer) => {
+                let answer: TxnResponse = answer;
+                let header = answer.header.clone().unwrap_or_default();
+                if shared.check_cluster(&header).is_err() {
+                    // It was compared with another history than the caller's.
+                    return Ok(GroupOutcome::Unknown);
+                }
+                shared.see(revision(header.revision));
+                if answer.succeeded {
+                    group.iter().for_each(|append| shared.met(append.value.as_ref()));
+                    if group.iter().any(|append| append.value.is_some()) {
+                        shared.full.store(false, Ordering::Release);
+                    }
+                }
+                txn::outcome(group, &answer)
+                    .ok_or_else(|| Error::Unavailable("etcd refused a write without a reason".into()))
+            }
+            Err(Failure::Unsent(text)) => Err(Error::Unavailable(text)),
+            Err(Failure::Unanswered(text)) => {
+                tracing::warn!(error = text, "the outcome of a write is unknown");
+                Ok(GroupOutcome::Unknown)
+            }
+            Err(Failure::Refused(status)) => Err(shared.refused(&status, Revision::ZERO)),
+        }
+    }
+
+    /// The record of the last compaction: its version, and the revision it names.
+    async fn last_compaction(&self) -> Result<(i64, Revision), Error> {
+        let range = RangeRequest { key: Bytes::from_static(COMPACT_REV_KEY.as_bytes()), ..RangeRequest::default() };
+        let found = self.shared.range(range).await?;
+        Ok(found.kvs.first().map_or((0, Revision::ZERO), recorded))
+    }
+
+    /// Records a compaction to be made, as upstream's API servers do: who loses the compare leaves it to the winner.
+    async fn claim_compaction(&self, version: i64, at: Revision) -> Result<bool, Error> {
+        let key = Bytes::from_static(COMPACT_REV_KEY.as_bytes());
+        let compare = Compare {
+            result: CompareResult::Equal as i32,
+            target: CompareTarget::Version as i32,
+            key: key.clone(),
+            with: Some(With::Version(version)),
+        };
+        let put = Op::Put(PutRequest { key: key.clone(), value: Bytes::from(at.to_string()) });
+        let look = Op::Range(RangeRequest { key, ..RangeRequest::default() });
+        let txn = TxnRequest {
+            compare: vec![compare],
+            success: vec![RequestOp { request: Some(put) }],
+            failure: vec![RequestOp { request: Some(look) }],
+        };
+        let answer: Result<TxnResponse, Failure> = self.shared.members.write("/etcdserverpb.KV/Txn", txn).await;
+        match answer {
+            Ok(answer) if answer.succeeded => Ok(true),
+            Ok(answer) => {
+                if let Some(Done::Range(range)) = answer.responses.first().and_then(|first| first.response.as_ref()) {
+                    self.shared.raise_floor(range.kvs.first().map_or(Revision::ZERO, |kv| recorded(kv).1));
+                }
+                Ok(false)
+            }
+            Err(Failure::Refused(status)) => match self.shared.refused(&status, at) {
+                // A full store takes no record, and needs the compaction all the more.
+                Error::ReadOnly => Ok(true),
+                error => Err(error),
+            },
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    async fn note_size(&self) {
+        let status: Result<StatusResponse, Failure> =
+            self.shared.members.read("/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
+        if let Ok(status) = status {
+            self.shared.stored_bytes.store(u64::try_from(status.db_size).unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+}
+
+fn recorded(kv: &KeyValue) -> (i64, Revision) {
+    let at = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
+    (kv.version, at.map_or(Revision::ZERO, Revision))
+}
+
+#[async_trait]
+impl Log for EtcdLog {
+    async fn commit(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>> {
+        let mut answers = Vec::with_capacity(groups.len());
+        let mut rest = groups.as_slice();
+        while !rest.is_empty() {
+            // Those that touch different keys cannot see one another, and go together.
+            let mut touched = HashSet::new();
+            let together = rest
+                .iter()
+                .take_while(|group| {
+                    let keys = group.iter().flat_map(|append| {
+                        std::iter::once(&append.key).chain(append.fence.as_ref().map(|fence| &fence.key))
+                    });
+                    let keys: HashSet<&Key> = keys.collect();
+                    let free = keys.is_disjoint(&touched);
+                    touched.extend(keys);
+                    free
+                })
+                .count();
+            let (now, later) = rest.split_at(together);
+            answers.extend(futures::future::join_all(now.iter().map(|group| self.group(group))).await);
+            rest = later;
+        }
+        answers
+    }
+
+    async fn tail(&self, after: Revision) -> Result<Box<dyn Tail>, Error> {
+        let floor = self.shared.floor();
+        if after < floor {
+            return Err(Error::Compacted { floor });
+        }
+        let heads = self.shared.take_heads(after);
+        Ok(Box::new(EtcdTail::open(Arc::clone(&self.shared), heads).await?))
+    }
+
+    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+        load::load(&self.shared, each).await
+    }
+
+    async fn body(&self, key: &Key, at: Revision) -> Result<Option<Value>, Error> {
+        let read = |revision: Revision| {
+            let key = self.shared.layout.encode(key);
+            self.shared.range(RangeRequest { key, revision: number(revision), ..RangeRequest::default() })
+        };
+        let found = match read(at).await {
+            // What was not written since is still readable at the floor.
+            Err(Error::Compacted { .. }) => read(self.shared.raise_floor(tail::compacted(&self.shared).await?)).await?,
+            Err(Error::Future { .. }) => return Ok(None),
+            found => found?,
+        };
+        let kv = found.kvs.into_iter().next().filter(|kv| revision(kv.mod_revision) == at);
+        Ok(kv.map(|kv| kv.value))
+    }
+
+    async fn barrier(&self) -> Result<Revision, Error> {
+        let range = RangeRequest { key: self.shared.layout.range().0, count_only: true, ..RangeRequest::default() };
+        let before = self.shared.seen();
+        let now = revision(self.shared.range(range).await?.header.unwrap_or_default().revision);
+        if now < before {
+            return Err(Error::Corrupt(format!("etcd is at {now}, it was at {before}: an older state was restored")));
+        }
+        self.shared.want(now);
+        Ok(now)
+    }
+
+    async fn trim(&self, at: Revision) -> Result<(), Error> {
+        let current = if at > self.shared.seen() { self.barrier().await? } else { self.shared.seen() };
+        if at > current {
+            return Err(Error::Future { asked: at, current });
+        }
+        let (version, recorded) = self.last_compaction().await?;
+        if self.shared.raise_floor(recorded) >= at || !self.claim_compaction(version, at).await? {
+            return Ok(());
+        }
+        let compaction = CompactionRequest { revision: number(at) };
+        let answer: Result<CompactionResponse, Failure> =
+            self.shared.members.write("/etcdserverpb.KV/Compact", compaction).await;
+        match answer {
+            Ok(_) => {}
+            Err(Failure::Refused(status)) => match self.shared.refused(&status, at) {
+                Error::Compacted { .. } => {}
+                error => return Err(error),
+            },
+            Err(failure) => return Err(failure.into()),
+        }
+        self.shared.raise_floor(at);
+        self.note_size().await;
+        Ok(())
+    }
+
+    fn health(&self) -> Health {
+        self.shared.health()
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Shared
+    }
+
+    async fn append(&self, append: Append) -> Result<Outcome, Error> {
+        self.group(&[append]).await.map(|group| group.single())
+    }
+}

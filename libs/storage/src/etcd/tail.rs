@@ -1,0 +1,237 @@
+//! The tail over etcd: one watch of everything, from which the log's order is read.
+//!
+//! Progress is what events and progress answers say, never a header: a header tells how far the member is, not what this watch was sent.
+//! A reader who needs more than that (a barrier) makes the tail ask; a member that has nothing to say to it is left for another.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use oarlock_meta::Revision;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tonic::Streaming;
+
+use super::heads::{Before, Heads};
+use super::messages::{
+    Event, KeyValue, WatchCreateRequest, WatchOp, WatchProgressRequest, WatchRequest, WatchResponse,
+};
+use super::shared::Shared;
+use super::txn::{number, revision};
+use crate::{Error, Record, Tail, TailBatch};
+
+/// The pause before progress is asked for again.
+const ASK: Duration = Duration::from_millis(100);
+/// How long a member may fail to bring what is known to exist.
+const STALE: Duration = Duration::from_secs(3);
+
+/// A reader of etcd's order.
+pub(crate) struct EtcdTail {
+    shared: Arc<Shared>,
+    requests: mpsc::Sender<WatchRequest>,
+    stream: Streaming<WatchResponse>,
+    wanted: watch::Receiver<Revision>,
+    heads: Heads,
+    /// Received.
+    pending: VecDeque<KeyValue>,
+    /// Ready to be handed out; `heads` is past them.
+    ready: Vec<Record>,
+    /// Everything up to here has been received.
+    progress: Revision,
+    /// When progress was asked for, first and last, while it is behind what is wanted.
+    asked: Option<(Instant, Instant)>,
+}
+
+impl EtcdTail {
+    /// Watches everything above `heads.at`.
+    pub(crate) async fn open(shared: Arc<Shared>, heads: Heads) -> Result<Self, Error> {
+        let (key, range_end) = shared.layout.range();
+        let start_revision = number(heads.at.next());
+        let create = WatchCreateRequest { key, range_end, start_revision, progress_notify: false };
+        let (requests, stream) = shared.members.watch(request(WatchOp::Create(create))).await?;
+        let (wanted, progress) = (shared.wanted.subscribe(), heads.at);
+        Ok(Self {
+            shared,
+            requests,
+            stream,
+            wanted,
+            heads,
+            pending: VecDeque::new(),
+            ready: Vec::new(),
+            progress,
+            asked: None,
+        })
+    }
+
+    /// Waits for one message, or for a reason to ask for one.
+    async fn receive(&mut self) -> Result<(), Error> {
+        let wanted = *self.wanted.borrow_and_update();
+        let again = if wanted > self.progress { self.ask(wanted)? } else { None };
+        if again.is_none() {
+            self.asked = None;
+        }
+        let ask_again = async {
+            match again {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            message = self.stream.message() => match message {
+                Ok(Some(message)) => self.take(message),
+                Ok(None) => Err(Error::Unavailable("etcd ended the watch".into())),
+                Err(status) => {
+                    self.shared.members.leave_current();
+                    Err(Error::Unavailable(format!("etcd's watch: {}", status.message())))
+                }
+            },
+            changed = self.wanted.changed() => changed.map_err(|_| Error::Dead),
+            () = ask_again => Ok(()),
+        }
+    }
+
+    /// Asks how far the watch is, now and then; says when to ask again.
+    fn ask(&mut self, wanted: Revision) -> Result<Option<Instant>, Error> {
+        #[allow(clippy::disallowed_methods, reason = "tokio's clock, which virtual time governs")]
+        let now = Instant::now();
+        let (first, last) = self.asked.unwrap_or((now, now));
+        if now - first > STALE {
+            self.shared.members.leave_current();
+            return Err(Error::Unavailable(format!("etcd's watch is at {}, {wanted} exists", self.progress)));
+        }
+        if self.asked.is_some() && now - last < ASK {
+            return Ok(Some(last + ASK));
+        }
+        self.asked = Some((first, now));
+        // Full: as many are on their way.
+        let _full = self.requests.try_send(request(WatchOp::Progress(WatchProgressRequest {})));
+        Ok(Some(now + ASK))
+    }
+
+    fn take(&mut self, message: WatchResponse) -> Result<(), Error> {
+        let header = message.header.unwrap_or_default();
+        self.shared.check_cluster(&header)?;
+        if message.canceled {
+            if message.compact_revision > 0 {
+                return Err(Error::Compacted { floor: self.shared.raise_floor(revision(message.compact_revision)) });
+            }
+            return Err(Error::Unavailable(format!("etcd ended the watch: {}", message.cancel_reason)));
+        }
+        if message.events.is_empty() {
+            #[cfg(seeded_bug = "header_as_progress")]
+            let progress = true;
+            #[cfg(not(seeded_bug = "header_as_progress"))]
+            let progress = !message.created;
+            if progress {
+                self.progress = self.progress.max(revision(header.revision));
+                // Who wants more than this must ask anew.
+                self.asked = self.asked.map(|(first, _)| (first, first));
+            }
+            return Ok(());
+        }
+        for Event { kv, .. } in message.events {
+            let Some(kv) = kv else { continue };
+            self.progress = self.progress.max(revision(kv.mod_revision));
+            self.pending.push_back(kv);
+        }
+        self.asked = None;
+        Ok(())
+    }
+
+    /// Turns events into records until there are `max`, or no more. Stops between revisions only: a message holds whole ones.
+    async fn settle(&mut self, max: usize) -> Result<(), Error> {
+        while let Some(first) = self.pending.front() {
+            let (at, version) = (revision(first.mod_revision), first.version);
+            if self.ready.len() >= max && self.ready.last().is_some_and(|record| record.revision < at) {
+                return Ok(());
+            }
+            let Some(key) = self.shared.layout.decode(&first.key) else {
+                self.pending.pop_front();
+                continue;
+            };
+            let prev = match self.heads.before(&key, version) {
+                Before::Known(prev) => prev,
+                Before::Hole => {
+                    return Err(Error::Corrupt(format!("etcd's watch left out a write of {key} before {at}")));
+                }
+                Before::Unknown => {
+                    let head = self.shared.head(&key, at).await?;
+                    self.heads.learn(key, head);
+                    continue;
+                }
+            };
+            self.heads.note(&key, at, version);
+            let value = self.pending.pop_front().filter(|_| version > 0).map(|kv| kv.value);
+            self.shared.met(value.as_ref());
+            self.ready.push(Record { revision: at, key, prev, value });
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Tail for EtcdTail {
+    async fn next(&mut self, max: usize) -> Result<TailBatch, Error> {
+        loop {
+            self.settle(max.max(1)).await?;
+            let records = std::mem::take(&mut self.ready);
+            let progress = match records.last() {
+                Some(last) if !self.pending.is_empty() => last.revision,
+                _ => self.progress,
+            };
+            if progress > self.heads.at {
+                self.heads.at = progress;
+                self.shared.see(progress);
+                return Ok(TailBatch { records, progress });
+            }
+            self.receive().await?;
+        }
+    }
+}
+
+impl Drop for EtcdTail {
+    fn drop(&mut self) {
+        // The next tail goes on from here, and need not look anything up.
+        if self.pending.is_empty() && self.ready.is_empty() {
+            self.shared.keep_heads(std::mem::take(&mut self.heads));
+        }
+    }
+}
+
+fn request(op: WatchOp) -> WatchRequest {
+    WatchRequest { request: Some(op) }
+}
+
+/// The newest compaction, which only the refusal of a watch from the beginning tells.
+pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
+    // A key that no one has.
+    let create = WatchCreateRequest { key: "\0".into(), start_revision: 1, ..WatchCreateRequest::default() };
+    let (requests, mut stream) = shared.members.watch(request(WatchOp::Create(create))).await?;
+    let told = async {
+        loop {
+            let ask = tokio::time::timeout(ASK, stream.message()).await;
+            let message = match ask {
+                Ok(message) => message.map_err(|status| Error::Unavailable(status.message().to_owned()))?,
+                Err(_) => {
+                    let _full = requests.try_send(request(WatchOp::Progress(WatchProgressRequest {})));
+                    continue;
+                }
+            };
+            let Some(message) = message else { return Err(Error::Unavailable("etcd ended the watch".into())) };
+            if message.canceled && message.compact_revision > 0 {
+                return Ok(revision(message.compact_revision));
+            }
+            if message.canceled {
+                return Err(Error::Unavailable(message.cancel_reason));
+            }
+            if !message.created {
+                return Ok(Revision::ZERO);
+            }
+            let _full = requests.try_send(request(WatchOp::Progress(WatchProgressRequest {})));
+        }
+    };
+    let told = tokio::time::timeout(STALE, told).await;
+    told.unwrap_or_else(|_| Err(Error::Unavailable("etcd does not say what it compacted".into())))
+}

@@ -1,0 +1,129 @@
+//! Writes as etcd transactions, and their answers. Pure.
+
+use bytes::Bytes;
+use oarlock_meta::Revision;
+
+use super::layout::Layout;
+use super::messages::{
+    Compare, CompareResult, CompareTarget, DeleteRangeRequest, Done, Op, PutRequest, RangeRequest, RequestOp,
+    ResponseOp, TxnRequest, TxnResponse, With,
+};
+use crate::heads::refusal;
+use crate::{Append, Expect, GroupOutcome};
+
+/// The transaction of a group: every compare, and if one fails, the revisions that tell which.
+pub(crate) fn request(layout: &Layout, group: &[Append]) -> TxnRequest {
+    let mut txn = TxnRequest::default();
+    for append in group {
+        let key = layout.encode(&append.key);
+        match append.expect {
+            Expect::Absent => txn.compare.push(modified(key.clone(), CompareResult::Equal, Revision::ZERO)),
+            Expect::At(revision) => txn.compare.push(modified(key.clone(), CompareResult::Equal, revision)),
+            Expect::Any if append.value.is_none() => {
+                txn.compare.push(modified(key.clone(), CompareResult::Greater, Revision::ZERO));
+            }
+            Expect::Any => {}
+        }
+        txn.failure.push(look(key.clone()));
+        if let Some(fence) = &append.fence {
+            let claim = layout.encode(&fence.key);
+            txn.compare.push(modified(claim.clone(), CompareResult::Equal, fence.at));
+            txn.failure.push(look(claim));
+        }
+        txn.success.push(op(match &append.value {
+            Some(value) => Op::Put(PutRequest { key, value: value.clone() }),
+            None => Op::Delete(DeleteRangeRequest { key }),
+        }));
+    }
+    txn
+}
+
+/// What the answer to a group's transaction says; `None` when it contradicts itself.
+pub(crate) fn outcome(group: &[Append], answer: &TxnResponse) -> Option<GroupOutcome> {
+    if answer.succeeded {
+        let revision = revision(answer.header.as_ref()?.revision);
+        return Some(GroupOutcome::Committed(vec![revision; group.len()]));
+    }
+    let mut found = answer.responses.iter();
+    for (index, append) in group.iter().enumerate() {
+        let current = at(found.next()?);
+        let claim = match &append.fence {
+            Some(_) => at(found.next()?),
+            None => None,
+        };
+        if let Some((current, cause)) = refusal(append, current, claim) {
+            return Some(GroupOutcome::Rejected { index, current, cause });
+        }
+    }
+    None
+}
+
+/// A revision as etcd writes it; it never sends a negative one.
+pub(crate) fn revision(number: i64) -> Revision {
+    Revision(u64::try_from(number).unwrap_or(0))
+}
+
+/// A revision as etcd reads it.
+pub(crate) fn number(revision: Revision) -> i64 {
+    i64::try_from(revision.get()).unwrap_or(i64::MAX)
+}
+
+fn modified(key: Bytes, result: CompareResult, revision: Revision) -> Compare {
+    let with = Some(With::Mod(number(revision)));
+    Compare { result: result as i32, target: CompareTarget::Mod as i32, key, with }
+}
+
+fn look(key: Bytes) -> RequestOp {
+    op(Op::Range(RangeRequest { key, keys_only: true, ..RangeRequest::default() }))
+}
+
+fn op(op: Op) -> RequestOp {
+    RequestOp { request: Some(op) }
+}
+
+fn at(response: &ResponseOp) -> Option<Revision> {
+    let Some(Done::Range(range)) = &response.response else { return None };
+    range.kvs.first().map(|kv| revision(kv.mod_revision))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::etcd::messages::{KeyValue, RangeResponse, ResponseHeader};
+    use crate::{Cause, Fence, Key};
+
+    fn seen(mod_revision: Option<i64>) -> ResponseOp {
+        let kvs =
+            mod_revision.map(|mod_revision| KeyValue { mod_revision, ..KeyValue::default() }).into_iter().collect();
+        ResponseOp { response: Some(Done::Range(RangeResponse { kvs, ..RangeResponse::default() })) }
+    }
+
+    #[test]
+    fn a_refusal_names_the_write_and_the_compare_that_failed() {
+        let (pod, service, claim) =
+            (Key::new("/registry/pods", "a/b"), Key::new("/registry/s", "a/b"), Key::new("/r", "c"));
+        let group = [
+            Append::create(pod, Bytes::from_static(b"1")),
+            Append::delete(service, Revision(4)).fenced(Fence { key: claim, at: Revision(3) }),
+        ];
+        let txn = request(&Layout::new("", &[]), &group);
+        assert_eq!((txn.compare.len(), txn.success.len(), txn.failure.len()), (3, 2, 3));
+        let refused = |seen: [ResponseOp; 3]| {
+            let answer = TxnResponse { responses: seen.into(), ..TxnResponse::default() };
+            outcome(&group, &answer)
+        };
+        let wanted = |index, current: Option<u64>, cause| {
+            Some(GroupOutcome::Rejected { index, current: current.map(Revision), cause })
+        };
+        assert_eq!(refused([seen(Some(9)), seen(Some(4)), seen(Some(3))]), wanted(0, Some(9), Cause::Head));
+        assert_eq!(refused([seen(None), seen(Some(5)), seen(Some(3))]), wanted(1, Some(5), Cause::Head));
+        assert_eq!(refused([seen(None), seen(Some(4)), seen(Some(8))]), wanted(1, Some(8), Cause::Fence));
+        assert_eq!(refused([seen(None), seen(Some(4)), seen(Some(3))]), None, "nothing failed, yet it was refused");
+        let done = TxnResponse {
+            succeeded: true,
+            header: Some(ResponseHeader { revision: 12, ..ResponseHeader::default() }),
+            ..TxnResponse::default()
+        };
+        assert_eq!(outcome(&group, &done), Some(GroupOutcome::Committed(vec![Revision(12); 2])));
+    }
+}

@@ -1,0 +1,74 @@
+//! A watch that is opened again where it ended: upstream ends those that fall behind.
+
+use anyhow::ensure;
+use bytes::Bytes;
+
+use crate::connection::{Connection, Stream};
+
+const REVISION: &[u8] = br#""resourceVersion":""#;
+/// A watch that ends this often brings nothing.
+const MOST: usize = 1000;
+
+/// A watch of a path that has a query, from a revision on.
+pub(crate) struct Following {
+    connection: Connection,
+    path: String,
+    revision: String,
+    stream: Stream,
+    /// The beginning of a line whose end has not come.
+    begun: Vec<u8>,
+    cut: usize,
+}
+
+impl Following {
+    /// Opens it; without a revision it begins with what there is.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub(crate) async fn open(mut connection: Connection, path: String, revision: String) -> anyhow::Result<Self> {
+        let stream = connection.stream(&from(&path, &revision)).await?;
+        Ok(Self { connection, path, revision, stream, begun: Vec::new(), cut: 0 })
+    }
+
+    /// How often it had to be opened again.
+    pub(crate) fn cut(&self) -> usize {
+        self.cut
+    }
+
+    /// The next lines, whole ones.
+    ///
+    /// # Errors
+    /// When it cannot be opened again.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Bytes> {
+        loop {
+            if let Ok(Some(part)) = self.stream.next().await {
+                let Some(end) = memchr::memrchr(b'\n', &part) else {
+                    self.begun.extend_from_slice(&part);
+                    continue;
+                };
+                let (lines, rest) = part.split_at(end + 1);
+                self.begun.extend_from_slice(lines);
+                let lines = Bytes::from(std::mem::replace(&mut self.begun, rest.to_vec()));
+                if let Some(revision) = last_revision(&lines) {
+                    self.revision = revision;
+                }
+                return Ok(lines);
+            }
+            self.begun.clear();
+            self.cut += 1;
+            ensure!(self.cut < MOST, "the watch of {} ended {MOST} times", self.path);
+            self.stream = self.connection.stream(&from(&self.path, &self.revision)).await?;
+        }
+    }
+}
+
+fn from(path: &str, revision: &str) -> String {
+    if revision.is_empty() { path.to_owned() } else { format!("{path}&resourceVersion={revision}") }
+}
+
+fn last_revision(part: &[u8]) -> Option<String> {
+    let at = memchr::memmem::rfind(part, REVISION)? + REVISION.len();
+    let rest = part.get(at..)?;
+    let digits = rest.get(..memchr::memchr(b'"', rest)?)?;
+    String::from_utf8(digits.to_vec()).ok()
+}

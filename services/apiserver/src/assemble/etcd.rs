@@ -1,0 +1,41 @@
+//! The log in etcd, as its flags say.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use oarlock_storage::Log;
+use oarlock_storage::etcd::{EtcdLog, Options};
+
+use crate::args::EtcdOptions;
+
+/// Reaches the cluster.
+///
+/// # Errors
+/// When a file cannot be read, or the cluster cannot be used.
+pub(super) async fn open(flags: &EtcdOptions) -> anyhow::Result<Arc<dyn Log>> {
+    let password = flags.etcd_password_file.as_deref().map(text).transpose()?;
+    let options = Options {
+        endpoints: flags.etcd_servers.clone(),
+        prefix: flags.etcd_prefix.clone(),
+        resources: oarlock_registry::key::prefixes().collect(),
+        authorities: flags.etcd_cafile.as_deref().map(file).transpose()?,
+        identity: match (&flags.etcd_certfile, &flags.etcd_keyfile) {
+            (Some(certificate), Some(key)) => Some((file(certificate)?, file(key)?)),
+            _ => None,
+        },
+        credentials: flags.etcd_user.clone().zip(password),
+    };
+    let log =
+        EtcdLog::open(&options).await.with_context(|| format!("--etcd-servers {}", flags.etcd_servers.join(",")))?;
+    Ok(Arc::new(log))
+}
+
+fn file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| path.display().to_string())
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}

@@ -1,0 +1,81 @@
+//! A server whose View lags behind what another acknowledged refuses nothing for that.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use oarlock_apiserver::InProcess;
+use oarlock_auth::UserInfo;
+use oarlock_client::{Client, DeleteOptions, PatchType, WriteOptions};
+use oarlock_runtime::{System, clock};
+use oarlock_schema::{Obj, Resource, resource};
+use oarlock_service_apiserver::KubeletOptions;
+use oarlock_service_apiserver::assemble::{Cluster, Store, start};
+use oarlock_storage::testing::gated::GatedLog;
+use oarlock_storage::{Log, MemoryLog};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A server over the log, as its administrator sees it, and the hold on what it sees.
+async fn server(log: &MemoryLog) -> (Client, Arc<GatedLog>) {
+    let directory = tempfile::tempdir().unwrap();
+    let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
+    let log = Arc::new(GatedLog::of_tails(Arc::new(log.clone())));
+    let cluster = Cluster {
+        data_dir: directory.path().to_owned(),
+        store: Store::Open(Arc::clone(&log) as Arc<dyn Log>),
+        store_options: Default::default(),
+        bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        port: Some(0),
+        advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        kubelets: KubeletOptions::default(),
+        local: None,
+    };
+    let server = start(&system, cluster).await.unwrap().server;
+    oarlock_apiserver::start::ready(&server, clock::after(PATIENCE)).await.unwrap();
+    let admin = UserInfo::new("admin", ["system:masters"]);
+    (Client::new(Arc::new(InProcess::new(server, admin, "test/1"))), log)
+}
+
+fn config_maps() -> &'static Resource {
+    resource("", "v1", "configmaps").unwrap()
+}
+
+fn config_map(name: &str) -> Obj {
+    let mut obj = Obj::new(config_maps().ty);
+    obj.set_at(&["metadata", "name"], name.to_owned());
+    obj.set_at(&["metadata", "namespace"], "default".to_owned());
+    obj
+}
+
+async fn ask(client: &Client, what: &str) -> Result<(), oarlock_meta::Status> {
+    let (resource, namespace) = (config_maps(), "default");
+    match what {
+        "patched" => {
+            let body = (PatchType::Merge, r#"{"data":{"seen":"yes"}}"#);
+            client.patch(resource, "", (namespace, what), body, WriteOptions::default()).await.map(drop)
+        }
+        "deleted" => client.delete(resource, namespace, what, DeleteOptions::default()).await.map(drop),
+        _ => client.get(resource, namespace, what).await.map(drop),
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_missing_that_another_server_acknowledged() {
+    let log = MemoryLog::new();
+    let ((one, _), (two, hold)) = (server(&log).await, server(&log).await);
+    for what in ["patched", "deleted", "read"] {
+        hold.hold_tails(true);
+        one.create(config_maps(), config_map(what)).await.unwrap();
+        let mut asked = Box::pin(ask(&two, what));
+        // It cannot know yet, and must not guess.
+        for _ in 0..200 {
+            assert!((&mut asked).now_or_never().is_none(), "{what} was answered before it could be seen");
+            tokio::task::yield_now().await;
+        }
+        hold.hold_tails(false);
+        asked.await.unwrap_or_else(|status| panic!("{what}: {status}"));
+    }
+}
