@@ -30,10 +30,11 @@ pub(crate) struct Args {
 enum Verb {
     /// Build programs from their Go modules into target/peer/bin (needs Go; minutes at first) and print that folder.
     Build {
-        /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet. Default: the first two.
+        /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl. Default: the
+        /// first two.
         names: Vec<String>,
     },
-    /// Start etcd and kube-apiserver; print a JSON line with the kubeconfig and every pid; end all when standard input ends.
+    /// Start etcd and kube-apiserver; print a JSON line with the kubeconfig, etcd's URL and every pid; end all when standard input ends.
     Up {
         /// Folder for state, keys, kubeconfigs and logs; it is emptied. Default: target/peer/run.
         #[arg(long, value_name = "DIR")]
@@ -52,7 +53,8 @@ pub(crate) fn folder() -> PathBuf {
 /// Builds what the tests take of upstream, before they run: a compiler beside them would make their waits long. Where nothing can be built,
 /// those tests say that they show nothing.
 pub(crate) fn prepare() {
-    let names = [&SERVERS[..], &["kube-controller-manager", "kube-scheduler", "kubectl"]].concat();
+    let names =
+        [&SERVERS[..], &["etcd-3.5", "etcdctl", "kube-controller-manager", "kube-scheduler", "kubectl"]].concat();
     if let Err(error) = build(&folder(), &names) {
         say(&format!("no peers: {error:#}"));
     }
@@ -72,7 +74,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             let peer = Peer::start(&bin, dir.as_deref().unwrap_or(&folder().join("run")), with)?;
             let pids: BTreeMap<&str, u32> = peer.pids().collect();
             let ready = peer.ready.as_secs_f64() * 1000.0;
-            say(&serde_json::json!({"kubeconfig": peer.kubeconfig, "pids": pids, "ready_ms": ready}).to_string());
+            let said = serde_json::json!({
+                "kubeconfig": peer.kubeconfig, "etcd": peer.etcd, "pids": pids, "ready_ms": ready,
+            });
+            say(&said.to_string());
             std::io::stdin().read_to_end(&mut Vec::new())?;
         }
     }

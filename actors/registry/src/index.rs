@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use crate::older;
 use bytes::Bytes;
 use compact_str::CompactString;
 use oarlock_meta::Revision;
@@ -68,11 +69,14 @@ pub fn stored_type(resource: &Resource) -> TypeRef {
     crate::key::prefix(resource).and_then(|p| stored_resource(&p)).map_or(resource.ty, |r| r.ty)
 }
 
-/// Decodes stored bytes.
+/// Decodes stored bytes, ours or upstream's.
 ///
 /// # Errors
 /// When they are no object of that type.
 pub fn decode(bytes: &[u8], ty: TypeRef) -> Result<Obj, oarlock_codec::DecodeError> {
+    if bytes.starts_with(PROTOBUF) {
+        return oarlock_codec::protobuf::decode(bytes, ty).map(|decoded| decoded.value);
+    }
     oarlock_codec::json::decode(bytes, ty, oarlock_codec::Mode::Lenient).map(|decoded| decoded.value)
 }
 
@@ -111,16 +115,29 @@ pub struct StoredIndexer;
 
 impl Indexer for StoredIndexer {
     fn entry(&self, key: &Key, value: &Bytes, revision: Revision) -> Entry {
-        if let (true, Some(resource)) = (value.starts_with(PROTOBUF), stored_resource(key.resource())) {
-            match oarlock_codec::protobuf::decode(value, resource.ty) {
-                Ok(decoded) => {
-                    let crate::stored::Encoded { value, parts } =
-                        crate::stored::encode(key, &mut decoded.value.clone());
-                    return Entry::new(key.clone(), &value, revision, parts);
-                }
-                Err(error) => {
-                    tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
-                }
+        let foreign = |decoded: Result<Obj, oarlock_codec::DecodeError>, resource: &'static Resource| match decoded {
+            Ok(mut obj) => {
+                // As upstream does when it reads: the stored version may be another (v1beta1), and lack what is default by now.
+                obj.set_gvk(resource.gvk());
+                oarlock_apis::default(&mut obj);
+                let crate::stored::Encoded { value, parts } = crate::stored::encode(key, &mut obj);
+                Some(Entry::new(key.clone(), &value, revision, parts))
+            }
+            Err(error) => {
+                tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
+                None
+            }
+        };
+        if let Some(resource) = stored_resource(key.resource()) {
+            let entry = if value.starts_with(PROTOBUF) {
+                foreign(decode(value, resource.ty), resource)
+            } else if let Some(value) = older::renewed(resource, value) {
+                foreign(decode(&value, resource.ty), resource)
+            } else {
+                None
+            };
+            if let Some(entry) = entry {
+                return entry;
             }
         }
         Entry::new(key.clone(), value, revision, self.parts(key, value))

@@ -9,6 +9,7 @@ pub mod index;
 pub mod key;
 pub mod kind;
 pub mod kinds;
+mod older;
 pub mod prepare;
 pub mod reader;
 pub mod stored;

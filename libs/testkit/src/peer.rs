@@ -4,8 +4,11 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use oarlock_config::Kubeconfig;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
+use crate::http::{Http, Who};
 use crate::{Kubectl, binary};
 
 /// Builds some of upstream's programs and returns the folder that holds them.
@@ -37,6 +40,8 @@ fn xtask() -> Command {
 pub struct Peer {
     keeper: Child,
     folder: TempDir,
+    /// What the keeper said when it was ready.
+    said: serde_json::Value,
 }
 
 impl Peer {
@@ -54,9 +59,10 @@ impl Peer {
         }
         let mut keeper = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo xtask starts");
         let said = BufReader::new(keeper.stdout.take().expect("a pipe"));
-        let ready = said.lines().map_while(Result::ok).any(|line| line.starts_with('{'));
-        assert!(ready, "upstream did not start: see what cargo xtask peer up said");
-        Self { keeper, folder }
+        let ready = said.lines().map_while(Result::ok).find(|line| line.starts_with('{'));
+        let ready = ready.expect("upstream did not start: see what cargo xtask peer up said");
+        let said = serde_json::from_str(&ready).expect("JSON");
+        Self { keeper, folder, said }
     }
 
     /// State, keys (`pki/ca.crt`, `pki/ca.key`), kubeconfigs and logs.
@@ -81,6 +87,34 @@ impl Peer {
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
         Kubectl::new(&self.kubeconfig())
+    }
+
+    /// A raw HTTP client of its API server, as the administrator.
+    ///
+    /// # Panics
+    /// When the kubeconfig cannot be read.
+    #[must_use]
+    pub fn http(&self) -> Http {
+        let endpoint = Kubeconfig::read(&self.kubeconfig()).and_then(|file| file.resolve(None));
+        Http::new(&endpoint.expect("the kubeconfig"), Who::Admin)
+    }
+
+    /// The URL of its etcd.
+    ///
+    /// # Panics
+    /// When the keeper did not say.
+    #[must_use]
+    pub fn etcd(&self) -> String {
+        self.said["etcd"].as_str().expect("a URL").to_owned()
+    }
+
+    /// Ends one of its programs.
+    ///
+    /// # Panics
+    /// When it is none of them.
+    pub fn end(&self, program: &str) {
+        let pid = self.said["pids"][program].as_i64().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        kill_process(pid.expect("one of its programs"), Signal::TERM).expect("it takes the signal");
     }
 }
 

@@ -8,6 +8,7 @@ mod cluster;
 mod containerd;
 mod controllers;
 mod crash;
+mod exchange;
 mod flags;
 mod kube_rs;
 mod kubectl_next;

@@ -23,6 +23,8 @@ pub(crate) struct Peer {
     children: Vec<(String, Child)>,
     /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
+    /// Where etcd answers.
+    pub(crate) etcd: String,
     /// From the first exec to the answer that all are ready.
     pub(crate) ready: Duration,
 }
@@ -63,7 +65,8 @@ impl Peer {
         }
         #[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
         let begun = std::time::Instant::now();
-        let mut peer = Self { children: Vec::new(), kubeconfig, ready: Duration::ZERO };
+        let etcd = format!("http://127.0.0.1:{}", ports.client);
+        let mut peer = Self { children: Vec::new(), kubeconfig, etcd, ready: Duration::ZERO };
         let start = Start { bin, folder: &folder, pki: &pki, ports: &ports };
         peer.add("etcd", start.etcd()?);
         peer.add("kube-apiserver", start.api_server()?);

@@ -124,7 +124,8 @@ impl Allocation {
             let data = obj.get("data").and_then(Value::as_str).unwrap_or("");
             let stored =
                 STANDARD.decode(data).map_err(|e| Status::internal_error(format!("node port allocation: {e}")))?;
-            for (slot, byte) in bits.iter_mut().zip(stored) {
+            // The bytes of one large number, its lowest last: upstream's form (`pkg/registry/core/service/allocator`).
+            for (slot, byte) in bits.iter_mut().zip(stored.into_iter().rev()) {
                 *slot = byte;
             }
         }
@@ -172,7 +173,8 @@ impl Allocation {
     fn save(&self) -> Option<Append> {
         let mut obj = Obj::new(type_named("core/v1.RangeAllocation")?);
         obj.set_name("range", format!("{}-{}", self.low, self.high));
-        obj.set_name("data", STANDARD.encode(&self.bits));
+        let number: Vec<u8> = self.bits.iter().rev().skip_while(|byte| **byte == 0).copied().collect();
+        obj.set_name("data", STANDARD.encode(number));
         let encoded = crate::stages::encode(&self.key, &mut obj);
         Some(match self.revision {
             Some(revision) => Append::update(self.key.clone(), revision, encoded.value),
