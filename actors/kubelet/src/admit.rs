@@ -54,8 +54,14 @@ impl Used {
     }
 }
 
-/// Admits a pod, or says why not. Labels may be stale: on `NodeAffinity` the caller asks again with fresh ones.
-pub(crate) fn admit(pod: &Template, node: &Place, has: &Amounts, used: &Used) -> Result<(), Rejection> {
+/// Admits a pod, or says why not. Labels may be stale: on `NodeAffinity` the caller asks again with fresh ones. Taints keep no static pod away.
+pub(crate) fn admit(
+    pod: &Template,
+    node: &Place,
+    has: &Amounts,
+    used: &Used,
+    is_static: bool,
+) -> Result<(), Rejection> {
     let slots = has.get("pods").copied().unwrap_or(110);
     if used.pods + 1 > slots {
         return Err(out_of("pods", 1, used.pods, slots));
@@ -85,7 +91,7 @@ pub(crate) fn admit(pod: &Template, node: &Place, has: &Amounts, used: &Used) ->
     if pod.ports.iter().any(|wanted| used.ports.iter().any(|taken| clash(wanted, taken))) {
         return predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports");
     }
-    if !pod.constraints.tolerates(node) {
+    if !is_static && !pod.constraints.tolerates(node) {
         return predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate");
     }
     Ok(())

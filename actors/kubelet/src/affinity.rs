@@ -4,6 +4,8 @@ use oarlock_schema::Str;
 use oarlock_schema::views::List;
 use oarlock_schema::views::core_v1::{Node, NodeSelectorRequirement, PodSpec};
 
+use crate::config::NodeConfig;
+
 /// One condition on a label, or on the field `metadata.name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Condition {
@@ -57,6 +59,12 @@ impl Place {
                 .map(|taint| (taint.key().into(), taint.value().into()))
                 .collect(),
         }
+    }
+
+    /// The node as it will register: what holds while no API says more.
+    pub(crate) fn own(config: &NodeConfig) -> Self {
+        let labels = config.node_labels().into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        Self { name: config.name.clone(), labels, taints: Vec::new() }
     }
 
     fn label(&self, key: &str) -> Option<&str> {

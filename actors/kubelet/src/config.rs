@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
 use oarlock_schema::Str;
@@ -65,6 +66,8 @@ pub struct Machine {
     pub cluster_domain: String,
     /// The node's resolver configuration (`--resolv-conf`).
     pub resolv_conf: PathBuf,
+    /// Volumes of API objects are brought up to date this often (`--sync-frequency`); the objects are read twice as often at most.
+    pub sync_frequency: Duration,
 }
 
 impl Default for Machine {
@@ -76,6 +79,7 @@ impl Default for Machine {
             cluster_dns: Vec::new(),
             cluster_domain: "cluster.local".to_owned(),
             resolv_conf: "/etc/resolv.conf".into(),
+            sync_frequency: Duration::from_secs(60),
         }
     }
 }
@@ -133,5 +137,27 @@ impl NodeConfig {
             system: facts.system,
             machine: Some(machine),
         })
+    }
+
+    /// The labels that its Node has, sorted by key.
+    pub(crate) fn node_labels(&self) -> BTreeMap<String, String> {
+        let own = [
+            ("beta.kubernetes.io/arch", arch()),
+            ("beta.kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", arch()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/hostname", self.name.as_str()),
+        ];
+        let own = own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        own.chain(self.labels.iter().map(|(key, value)| (key.to_string(), value.to_string()))).collect()
+    }
+}
+
+/// Go's name of this architecture.
+pub(crate) fn arch() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
     }
 }

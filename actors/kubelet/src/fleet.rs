@@ -1,6 +1,7 @@
 //! Kubelets of a process, and how their own servers are asked.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +13,12 @@ use oarlock_meta::{FieldSelector, Status};
 use oarlock_runtime::{LoopHandle, Reply, System, clock};
 use oarlock_schema::{Str, resource};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::config::NodeConfig;
 use crate::cri::{self, LogStream, Runtime};
 use crate::logs::Ask;
+use crate::manifests::{self, Files, MANIFESTS};
 use crate::node::{self, Command, NODE, Parts};
 use crate::tell::{Budget, Teller};
 
@@ -56,6 +58,8 @@ struct Inner {
     budget: Arc<Budget>,
     recorder: tokio::sync::Mutex<Option<Recorder>>,
     nodes: Mutex<BTreeMap<Str, KubeletHandle>>,
+    /// Of the static pods of all nodes.
+    manifests: Mutex<Option<watch::Receiver<Files>>>,
 }
 
 impl Fleet {
@@ -64,8 +68,32 @@ impl Fleet {
     pub fn new(system: System) -> Self {
         let budget = Arc::new(Budget::new());
         Self {
-            inner: Arc::new(Inner { system, budget, recorder: tokio::sync::Mutex::default(), nodes: Mutex::default() }),
+            inner: Arc::new(Inner {
+                system,
+                budget,
+                recorder: tokio::sync::Mutex::default(),
+                nodes: Mutex::default(),
+                manifests: Mutex::default(),
+            }),
         }
+    }
+
+    /// Every node added from now on runs the static pods whose manifests lie in this directory, or are this file.
+    ///
+    /// # Errors
+    /// [`Error::Spawn`].
+    pub async fn follow_manifests(&self, path: PathBuf) -> Result<()> {
+        let (sender, receiver) = watch::channel(None);
+        let (sender, key) = (Arc::new(sender), path.display().to_string());
+        let run = move |ctx| manifests::run(ctx, path.clone(), sender.clone());
+        self.inner.system.spawn_loop(&MANIFESTS, key, run).await?;
+        self.take_manifests(receiver);
+        Ok(())
+    }
+
+    /// Every node added from now on runs the static pods that these say.
+    pub(crate) fn take_manifests(&self, files: watch::Receiver<Files>) {
+        *self.inner.manifests.lock() = Some(files);
     }
 
     /// Starts a node's kubelet. `client` must be `system:node:<name>`. Registration goes on behind this call's back.
@@ -82,6 +110,7 @@ impl Fleet {
             config,
             teller: Teller { recorder, budget: self.inner.budget.clone() },
             commands: tokio::sync::Mutex::new(receiver),
+            manifests: self.inner.manifests.lock().clone(),
         });
         let spawned = self.inner.system.spawn_loop(&NODE, name.as_str(), move |ctx| node::run(ctx, parts.clone()));
         let actor = spawned.await?;

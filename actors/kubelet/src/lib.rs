@@ -6,6 +6,7 @@
 //! * [`start`], [`Fleet`]: one actor a node; a thousand nodes of a hundred pods fit into one process.
 //! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a real container needs besides;
 //!   `references` reads what pods name, `downward` what they are told of themselves.
+//! * `manifests`: static pods, which run from files and without an API; `node/statics.rs` shows them there.
 //! * [`server`]: the kubelet's own server: logs, exec, attach, port-forward, health, pods, figures.
 //!
 //! A pod is a pure state machine (`pod.rs`): the actor (`node.rs`) feeds it what the API and the runtime say, and performs the one step
@@ -29,6 +30,7 @@ mod image_gc;
 mod log_rotation;
 mod logs;
 mod machine;
+mod manifests;
 mod node;
 mod pod;
 mod probes;
@@ -45,6 +47,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod watch;
 
 pub use config::{Machine, NodeConfig, SystemInfo};
 pub use containerd::Containerd;
@@ -53,4 +56,4 @@ pub use sim::{PREFIX, Script, Sim};
 pub use template::{ContainerSpec, PullPolicy, RestartPolicy, Template};
 
 /// The rows of the actors that live here.
-pub static KINDS: &[&oarlock_runtime::ActorKind] = &[&node::NODE, &server::LISTENER];
+pub static KINDS: &[&oarlock_runtime::ActorKind] = &[&node::NODE, &manifests::MANIFESTS, &server::LISTENER];

@@ -11,12 +11,12 @@ use futures::StreamExt;
 use futures::future::{AbortHandle, BoxFuture};
 use futures::stream::FuturesUnordered;
 use oarlock_client::Client;
-use oarlock_informer::{Cache, Item, Notice, Selection, reflect};
+use oarlock_informer::{Cache, Item, Key, Notice, Selection, reflect};
 use oarlock_meta::Status;
 use oarlock_runtime::kind::{ActorKind, Backoff, Exhausted, OnFailure, OnShutdown, Phase};
 use oarlock_runtime::{Failure, Instant, LoopCtx, clock, rng};
 use oarlock_schema::Str;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::admit::{Amounts, Used};
 use crate::config::NodeConfig;
@@ -24,6 +24,7 @@ use crate::environment::ServiceView;
 use crate::fleet::Found;
 use crate::image_gc::ImageGc;
 use crate::logs::{self, Ask, Refusal};
+use crate::manifests::{self, Files};
 use crate::pod::{Now, Pod, specs};
 use crate::tell::Teller;
 use crate::template::PodView;
@@ -33,6 +34,7 @@ mod beat;
 mod ground;
 mod pods;
 mod probing;
+mod statics;
 mod steps;
 mod sweep;
 mod writes;
@@ -40,6 +42,7 @@ mod writes;
 use api::{Known, Resources};
 use ground::Ground;
 use probing::Probing;
+use statics::{Mirror, Statics};
 use steps::{Outcome, Tools};
 
 /// The row of kubelets.
@@ -81,6 +84,8 @@ pub(crate) struct Parts {
     pub(crate) config: NodeConfig,
     pub(crate) teller: Teller,
     pub(crate) commands: tokio::sync::Mutex<mpsc::Receiver<Command>>,
+    /// `None` without static pods.
+    pub(crate) manifests: Option<watch::Receiver<Files>>,
 }
 
 /// A pod's uid as a number: half the size of its text.
@@ -91,6 +96,8 @@ enum Done {
     Step { uid: Uid, seq: u32, outcome: Outcome },
     Written { uid: Uid, mark: u64, result: Result<u64, Status> },
     Deleted { uid: Uid, result: Result<(), Status> },
+    Mirrored { uid: Uid, result: Result<Option<Mirror>, Status> },
+    Retired { key: Key, uid: Str, result: Result<(), Status> },
     Registered(Result<Known, Status>),
     Checked(Result<Option<Known>, Status>),
     Renewed(Result<(), Status>),
@@ -103,6 +110,8 @@ enum Done {
 /// A pod and what the actor knows of its calls.
 struct Entry {
     pod: Pod,
+    /// It comes from a manifest, not from the API.
+    is_static: bool,
     admitted: bool,
     /// It counts in the node's sums.
     counted: bool,
@@ -147,6 +156,7 @@ struct Node {
     /// When to look at the sizes of logs; likewise.
     rotate_at: Option<Instant>,
     image_gc: ImageGc,
+    statics: Statics,
     /// The first complete state was taken.
     synced: bool,
     host_ip: String,
@@ -161,6 +171,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
     let real = parts.config.machine.is_some();
     let cache = Arc::new(if real { Cache::projecting(PodView::whole) } else { Cache::<PodView>::default() });
     let mut changes = cache.subscribe(CHANGES);
+    let mut files = parts.manifests.clone();
     let selection = Selection::field("spec.nodeName", &parts.config.name);
     let mut reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.pods, selection, cache.clone()));
     // Containers are told where Services are; simulated ones would not read it.
@@ -172,6 +183,8 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
         }
         false => Box::pin(std::future::pending()),
     };
+    // Nobody is told of a first state without pods.
+    let mut complete: BoxFuture<'static, ()> = Box::pin(completed(cache.clone()));
     let mut node = Node::new(ctx.clone(), parts.clone(), resources, cache, services.clone());
     node.register();
     loop {
@@ -186,6 +199,11 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                     event = parts.config.runtime.container_event() => node.event(&event),
                     Some(report) = node.probing.reports.recv() => node.report(&report, Node::now()),
                     notice = changes.next() => node.notice(notice),
+                    () = &mut complete => {
+                        complete = Box::pin(std::future::pending());
+                        node.resync(Node::now());
+                    }
+                    files = manifests::news(&mut files) => node.manifests(files.as_deref()),
                     Some(command) = commands.recv() => node.command(command),
                     _ = &mut reflector => return true,
                     _ = &mut services_reflector => return true,
@@ -200,6 +218,11 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
     }
     let _ = ctx.timeout(LAST_WRITES, node.finish()).await;
     Ok(())
+}
+
+/// Waits until the API has said what there is.
+async fn completed(cache: Arc<Cache<PodView>>) {
+    while cache.synced(clock::after(IDLE)).await.is_err() {}
 }
 
 impl Node {
@@ -218,6 +241,7 @@ impl Node {
         let host_ip = parts.config.internal_ip.to_string();
         let runtime_name = parts.config.runtime.version().runtime_name;
         let real_node = parts.config.machine.is_some();
+        let statics = Statics::new(parts.manifests.is_some());
         let tools = Tools {
             runtime: parts.config.runtime.clone(),
             teller: parts.teller.clone(),
@@ -244,6 +268,7 @@ impl Node {
             collect_at: real_node.then(|| clock::after(FIRST_REFRESH)),
             rotate_at: real_node.then(|| clock::after(FIRST_REFRESH)),
             image_gc: ImageGc::default(),
+            statics,
             synced: false,
             host_ip,
             runtime_name,
@@ -283,6 +308,8 @@ impl Node {
             Done::Step { uid, seq, outcome } => self.stepped(uid, seq, outcome, now),
             Done::Written { uid, mark, result } => self.wrote(uid, mark, result, now),
             Done::Deleted { uid, result } => self.deleted(uid, result, now),
+            Done::Mirrored { uid, result } => self.mirrored(uid, result, now),
+            Done::Retired { key, uid, result } => self.retired(&key, &uid, result),
             Done::Registered(result) => self.registered(result, now),
             Done::Checked(result) => self.checked(result, now),
             Done::Renewed(result) => self.renewed(result, now),
@@ -302,7 +329,7 @@ impl Node {
                     if let Some(old) = &change.old
                         && change.new.as_ref().is_none_or(|new| new.meta.uid != old.meta.uid)
                     {
-                        self.lost(uid_of(old), now);
+                        self.lost(old, now);
                     }
                     if let Some(new) = change.new {
                         self.seen(new, now);
@@ -332,7 +359,7 @@ impl Node {
     async fn finish(&mut self) {
         while self.writing > 0 {
             let Some(done) = self.work.next().await else { return };
-            if matches!(done, Done::Written { .. } | Done::Deleted { .. }) {
+            if matches!(done, Done::Written { .. } | Done::Deleted { .. } | Done::Mirrored { .. }) {
                 self.done(done);
             }
         }

@@ -192,8 +192,10 @@ pub(crate) struct Tell {
 pub(crate) struct Pod {
     pub(crate) item: Arc<Item<PodView>>,
     pub(crate) stage: Stage,
-    /// The API no longer has it.
+    /// The API, or its manifest, is no longer there.
     pub(crate) gone: bool,
+    /// What the API shows of a static pod, which has no object of its own there: uid and generation.
+    pub(crate) mirror: Option<Box<(Str, i64)>>,
     /// The node refused it, or its time is over.
     verdict: Option<Box<(Str, Box<str>)>>,
     pub(crate) phase: Phase,
@@ -218,6 +220,7 @@ impl Pod {
         let mut pod = Self {
             stage: Stage::Active,
             gone: false,
+            mirror: None,
             verdict: None,
             phase: Phase::Pending,
             sandbox: None,

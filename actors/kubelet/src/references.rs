@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -167,9 +168,9 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// `client` must be the node's own.
-    pub(crate) fn new(client: Client) -> Self {
-        Self { objects: Arc::new(Objects::new(client.clone())), tokens: Arc::new(Tokens::new(client)) }
+    /// `client` must be the node's own. An object is read again when its last state is older than `fresh`.
+    pub(crate) fn new(client: Client, fresh: Duration) -> Self {
+        Self { objects: Arc::new(Objects::new(client.clone(), fresh)), tokens: Arc::new(Tokens::new(client)) }
     }
 
     /// A pod is new on this node: what it refers to is read again rather than taken from the cache.

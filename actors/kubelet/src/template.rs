@@ -85,6 +85,14 @@ pub struct Template {
     pub(crate) constraints: Constraints,
 }
 
+impl Template {
+    /// The value of an annotation.
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+        let at = self.annotations.binary_search_by(|(known, _)| known.as_str().cmp(key)).ok()?;
+        self.annotations.get(at).map(|(_, value)| value.as_str())
+    }
+}
+
 /// What a kubelet reads of a pod.
 #[derive(Debug)]
 pub(crate) struct PodView {

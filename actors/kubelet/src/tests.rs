@@ -10,6 +10,7 @@ use crate::{Fleet, KubeletHandle, NodeConfig};
 
 mod fleet;
 mod lifecycle;
+mod statics;
 
 /// A node `n1` over an API, registered.
 struct World {

@@ -26,6 +26,9 @@ pub struct Args {
     /// Data directory of the cluster, whose CA key signs a client certificate for each node (kept in memory only).
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Directory with manifests of static pods, or one such file; every node of this process runs them.
+    #[arg(long, value_name = "PATH")]
+    pub pod_manifest_path: Option<PathBuf>,
     /// The kubelet's own server.
     #[command(flatten)]
     pub serve: crate::serve::ServeArgs,

@@ -3,9 +3,11 @@
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use oarlock_kubelet::{Containerd, Machine, NodeConfig};
+use oarlock_meta::GoDuration;
 
 /// Flags that matter with `--runtime containerd` only.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,6 +37,16 @@ pub struct MachineArgs {
     /// Resolver configuration that pods start from.
     #[arg(long, default_value = "/etc/resolv.conf", value_name = "FILE")]
     pub resolv_conf: PathBuf,
+    /// How often volumes of ConfigMaps, Secrets and tokens are brought up to date.
+    #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = positive)]
+    pub sync_frequency: Duration,
+}
+
+/// A span as Go writes it.
+fn positive(text: &str) -> Result<Duration, String> {
+    let span = GoDuration::parse(text).map_err(|error| error.to_string())?;
+    let span = u64::try_from(span.nanos()).map(Duration::from_nanos).unwrap_or_default();
+    if span < Duration::from_secs(1) { Err("less than a second".to_owned()) } else { Ok(span) }
 }
 
 impl MachineArgs {
@@ -56,6 +68,7 @@ impl MachineArgs {
             cluster_dns: self.cluster_dns.clone(),
             cluster_domain: self.cluster_domain.clone(),
             resolv_conf: self.resolv_conf.clone(),
+            sync_frequency: self.sync_frequency,
         };
         Ok(NodeConfig::of_machine(name, Arc::new(runtime), address, machine)?)
     }

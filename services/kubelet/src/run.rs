@@ -38,6 +38,9 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let fleet = Fleet::new(system.clone());
     let node_ip = args.machine.node_ip.or_else(|| own_address().filter(|_| real));
     let bound = serve::bind(&args.serve, node_ip).await?;
+    if let Some(path) = &args.pod_manifest_path {
+        fleet.follow_manifests(path.clone()).await?;
+    }
     for (index, name) in names(&args, own, signer.is_some())?.into_iter().enumerate() {
         let endpoint = match &signer {
             Some(signer) => signer.node(&resolved, &name)?,

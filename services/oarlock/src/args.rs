@@ -56,6 +56,9 @@ pub(crate) struct Up {
     /// Parts to leave out: scheduler, controller-manager, kubelet, or a controller by name.
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     pub(crate) disable: Vec<String>,
+    /// Directory with manifests of static pods, or one such file; every node of this process runs them.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) pod_manifest_path: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) etcd: oarlock_service_apiserver::EtcdOptions,
     #[command(flatten)]

@@ -33,6 +33,9 @@ pub(crate) async fn start(system: &System, api: &Api, fleet: &Fleet, args: &Up) 
         lines.push("scheduler           1 shard".to_owned());
     }
     if runs(args, "kubelet") {
+        if let Some(path) = &args.pod_manifest_path {
+            fleet.follow_manifests(path.clone()).await?;
+        }
         if args.runtime == "containerd" {
             let name = oarlock_service_kubelet::host_name()?;
             let client = client(&api.server, UserInfo::node(&name), "kubelet");

@@ -10,15 +10,13 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use oarlock_meta::Time;
 use oarlock_runtime::clock;
+use rustix::fs::inotify::WatchFlags;
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 use super::{REQUEST, Socket, v1};
 use crate::cri::{Error, LogOptions, LogStream, Result};
-
-mod watch;
-
-use watch::Watch;
+use crate::watch::Watch;
 
 /// Read at once.
 const PART: usize = 32 << 10;
@@ -55,7 +53,12 @@ impl Log {
             file.seek(SeekFrom::Start(start)).await.map_err(failed)?;
         }
         let follow = match follow {
-            Some(followed) => Some((followed, Watch::new(&path).map_err(failed)?)),
+            Some(followed) => {
+                // It is written to, or another file takes its name.
+                let what = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO;
+                let dir = path.parent().unwrap_or(&path);
+                Some((followed, Watch::new(dir, what).map_err(failed)?))
+            }
             None => None,
         };
         let left = options.limit_bytes.unwrap_or(u64::MAX);

@@ -11,7 +11,7 @@ use oarlock_schema::{Resource, Str, resource, type_of_kind};
 use serde_json::{Value, json};
 
 use crate::affinity::Place;
-use crate::config::NodeConfig;
+use crate::config::{self, NodeConfig};
 use crate::cri::Image;
 
 /// Where Leases of nodes are.
@@ -69,27 +69,6 @@ fn read(object: &Object) -> Result<Known, Status> {
         complaint: ready.filter(|ready| ready.status() != "True").map_or("", |ready| ready.message()).to_owned(),
         images: node.status().images().len(),
     })
-}
-
-fn labels(config: &NodeConfig) -> BTreeMap<String, String> {
-    let own = [
-        ("beta.kubernetes.io/arch", arch()),
-        ("beta.kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", arch()),
-        ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/hostname", config.name.as_str()),
-    ];
-    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-    own.chain(config.labels.iter().map(|(key, value)| (key.to_string(), value.to_string()))).collect()
-}
-
-/// Go's name of this architecture.
-fn arch() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 /// Why the node cannot take pods, in upstream's words; empty when it can.
@@ -171,7 +150,7 @@ fn full_status(config: &NodeConfig, was_ready: Option<&str>, complaint: &str, pr
             "kubeletVersion": kubelet,
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
-            "architecture": arch(),
+            "architecture": config::arch(),
         },
         "images": images(present),
     })
@@ -196,7 +175,7 @@ pub(super) async fn register(client: &Client, resources: Resources, config: &Nod
     let was = match client.find(nodes, "", &config.name).await? {
         Some(object) => {
             let ready = read(&object)?.ready.0;
-            patch(client, nodes, "", &config.name, &json!({"metadata": {"labels": labels(config)}})).await?;
+            patch(client, nodes, "", &config.name, &json!({"metadata": {"labels": config.node_labels()}})).await?;
             Some(ready)
         }
         None => {
@@ -206,7 +185,7 @@ pub(super) async fn register(client: &Client, resources: Resources, config: &Nod
                 "kind": "Node",
                 "metadata": {
                     "name": config.name.as_str(),
-                    "labels": labels(config),
+                    "labels": config.node_labels(),
                     "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
                 },
                 "status": full_status(config, None, &complaint, &present),

@@ -6,7 +6,7 @@ use oarlock_meta::Status;
 use oarlock_runtime::clock;
 
 use super::api::{self, Known};
-use super::{Done, Node, Now, Uid, spread, uid_of};
+use super::{Done, Entry, Node, Now, Uid, spread, uid_of};
 use crate::image_gc::ImageGc;
 use crate::log_rotation;
 use crate::pod::{Stage, specs};
@@ -15,8 +15,6 @@ use crate::pod::{Stage, specs};
 const RENEW: Duration = Duration::from_secs(10);
 /// Upstream `nodeStatusUpdateFrequency`.
 const CHECK: Duration = Duration::from_secs(10);
-/// Volumes that project API objects are brought up to date after this, or somewhat sooner (upstream `syncFrequency`).
-const REFRESH: Duration = Duration::from_secs(60);
 /// Between two looks at the disk (upstream `ImageGCPeriod`).
 const COLLECT: Duration = Duration::from_secs(300);
 /// Between two looks at the sizes of logs (upstream `containerLogMonitorInterval`).
@@ -64,11 +62,14 @@ impl Node {
                 Done::Swept
             }));
         }
-        self.known = Some(known);
-        let waiting: Vec<_> = self.pods.iter().filter(|(_, entry)| !entry.admitted).map(|(uid, _)| *uid).collect();
+        let first = self.known.replace(known).is_none();
+        // Mirrors name the Node that owns them.
+        let waits = |entry: &Entry| !entry.admitted || first && entry.is_static;
+        let waiting: Vec<_> = self.pods.iter().filter(|(_, entry)| waits(entry)).map(|(uid, _)| *uid).collect();
         for uid in waiting {
             self.touch(uid, now);
         }
+        self.retire();
     }
 
     /// Renews and looks when it is time.
@@ -122,7 +123,7 @@ impl Node {
     }
 
     pub(super) fn refreshed(&mut self, evicted: Vec<(Uid, String)>, now: Now) {
-        self.refresh_at = Some(now.at + spread(REFRESH));
+        self.refresh_at = self.parts.config.machine.as_ref().map(|machine| now.at + spread(machine.sync_frequency));
         for (uid, why) in evicted {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
             let tell = entry.pod.evict(why);

@@ -18,6 +18,7 @@ use crate::cri::{Image, v1};
 use crate::dns::{self, Dns};
 use crate::downward::{self, Surroundings};
 use crate::environment::{self, ServiceView};
+use crate::manifests::SOURCE;
 use crate::references::References;
 use crate::tell::Trouble;
 use crate::volumes::{Failed, HostsFile, Mount, Mounted, Propagation, Volumes};
@@ -49,7 +50,7 @@ impl Ground {
         };
         Some(Self {
             cgroups: Cgroups::new(&machine.cgroup_root),
-            references: References::new(client.clone()),
+            references: References::new(client.clone(), machine.sync_frequency / 2),
             volumes: Volumes::new(&machine.root_dir),
             services,
             around,
@@ -142,7 +143,9 @@ impl Ground {
         let mounted = self.set_up(object, ips).await.map_err(|failed| failed.messages.join(", "))?;
         let mut found = self.references.find(namespace, environment::needs(spec)).await;
         self.volumes.read(object, spec, &mounted, &mut found).await;
-        let services = self.service_variables(namespace, pod.spec().enable_service_links() != Some(false))?;
+        // Static pods do not wait for an API, whatever it may tell later.
+        let waits = pod.metadata().annotations().get(SOURCE) != Some("file");
+        let services = self.service_variables(namespace, pod.spec().enable_service_links() != Some(false), waits)?;
         let variables = environment::variables(pod, spec, &around, &found, &services)?;
         let (host, domain) = hosts::host_name(pod, &self.machine.cluster_domain)?;
         let hosts = HostsFile { name: host, domain, ips: around.pod_ips.clone(), recursive_read_only: false };
@@ -166,8 +169,8 @@ impl Ground {
         credentials::for_image(pod, &found, image)
     }
 
-    fn service_variables(&self, namespace: &str, links: bool) -> Result<environment::Variables, String> {
-        if !self.services.is_synced() {
+    fn service_variables(&self, namespace: &str, links: bool, waits: bool) -> Result<environment::Variables, String> {
+        if waits && !self.services.is_synced() {
             return Err("services have not yet been read at least once, cannot construct envvars".to_owned());
         }
         let all = self.services.list();

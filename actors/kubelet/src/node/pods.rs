@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use futures::future::abortable;
 use oarlock_informer::Item;
+use oarlock_schema::Str;
 
 use super::steps::{self, Outcome};
 use super::{Done, Entry, Node, Now, Uid, uid_of};
 use crate::admit::admit;
+use crate::affinity::Place;
 use crate::cri::RuntimeEvent;
+use crate::manifests::MIRROR;
 use crate::pod::{Pod, Stage, Tell};
+use crate::seen::Seen;
 use crate::template::PodView;
 
 impl Node {
@@ -20,20 +24,23 @@ impl Node {
         }
         let items = self.cache.list();
         let present: std::collections::BTreeSet<Uid> = items.iter().map(|item| uid_of(item)).collect();
-        let gone: Vec<Uid> = self.pods.keys().filter(|uid| !present.contains(uid)).copied().collect();
+        let of_api = self.pods.iter().filter(|(_, entry)| !entry.is_static).map(|(uid, _)| *uid);
+        let gone: Vec<Uid> = of_api.filter(|uid| !present.contains(uid)).collect();
         for uid in gone {
-            self.lost(uid, now);
+            self.end(uid, now);
         }
+        self.mirrors_are(&items);
         for item in items {
             self.seen(item, now);
         }
-        if !std::mem::replace(&mut self.synced, true) {
-            self.sweep();
-        }
+        self.sources_ready(now);
     }
 
     /// A state of a pod from the API.
     pub(super) fn seen(&mut self, item: Arc<Item<PodView>>, now: Now) {
+        if let Some(hash) = item.value.template.annotation(MIRROR).map(Str::from) {
+            return self.mirror_seen(&item, hash, now);
+        }
         let uid = uid_of(&item);
         // Taken in any case: nobody needs it twice, and a thousand pods of it are megabytes.
         let state = item.value.seen.lock().take();
@@ -48,34 +55,56 @@ impl Node {
                 entry.written = 0;
             }
         } else {
-            let outlives = self.tools.runtime.outlives_kubelet();
-            if let (Some(ground), Some(whole)) = (&self.tools.ground, &item.value.whole) {
-                ground.registered(whole);
-            }
-            let mut pod = Pod::new(item, state.as_deref(), outlives, now);
-            // What is over was written by whoever ended it; what runs was admitted before.
-            let written = if pod.stage == Stage::Stopped { pod.status(self.host(), now).1 } else { 0 };
-            let entry = Entry {
-                admitted: state.is_some(),
-                pod,
-                counted: false,
-                seq: 0,
-                abort: None,
-                wake: None,
-                dirty: None,
-                writing: false,
-                written,
-                revision: 0,
-                failures: 0,
-                hold: None,
-            };
-            self.pods.insert(uid, Box::new(entry));
+            self.insert(uid, item, state.as_deref(), false, now);
         }
         self.touch(uid, now);
     }
 
+    /// Takes up a pod, with what the API remembers of it.
+    pub(super) fn insert(
+        &mut self,
+        uid: Uid,
+        item: Arc<Item<PodView>>,
+        state: Option<&Seen>,
+        is_static: bool,
+        now: Now,
+    ) {
+        let outlives = self.tools.runtime.outlives_kubelet();
+        if let (Some(ground), Some(whole)) = (&self.tools.ground, &item.value.whole) {
+            ground.registered(whole);
+        }
+        let mut pod = Pod::new(item, state, outlives, now);
+        // What is over was written by whoever ended it; what runs was admitted before.
+        let written = if pod.stage == Stage::Stopped { pod.status(self.host(), now).1 } else { 0 };
+        let entry = Entry {
+            is_static,
+            admitted: state.is_some(),
+            pod,
+            counted: false,
+            seq: 0,
+            abort: None,
+            wake: None,
+            dirty: None,
+            writing: false,
+            written,
+            revision: 0,
+            failures: 0,
+            hold: None,
+        };
+        self.pods.insert(uid, Box::new(entry));
+    }
+
     /// The API no longer has a pod.
-    pub(super) fn lost(&mut self, uid: Uid, now: Now) {
+    pub(super) fn lost(&mut self, item: &Item<PodView>, now: Now) {
+        if item.value.template.annotation(MIRROR).is_some() {
+            self.mirror_lost(item, now);
+        } else {
+            self.end(uid_of(item), now);
+        }
+    }
+
+    /// Nobody wants a pod any more.
+    pub(super) fn end(&mut self, uid: Uid, now: Now) {
         if let Some(entry) = self.pods.get_mut(&uid) {
             entry.pod.gone = true;
             self.touch(uid, now);
@@ -142,11 +171,13 @@ impl Node {
             entry.admitted = true;
             return true;
         }
-        let Some(known) = &self.known else { return false };
-        match admit(entry.pod.template(), &known.place, &self.has, &self.used) {
+        // Static pods do not wait for an API.
+        let own = entry.is_static.then(|| Place::own(&self.parts.config));
+        let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
+        match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
             // Labels may have changed since the last look: one fresh look before the verdict.
-            Err(why) if why.reason == "NodeAffinity" && entry.failures == 0 => {
+            Err(why) if why.reason == "NodeAffinity" && entry.failures == 0 && self.known.is_some() => {
                 entry.failures = 1;
                 self.check_now(now);
                 return false;
@@ -178,7 +209,7 @@ impl Node {
             Outcome::Stopped(result) => pod.stopped(result, now),
             Outcome::Cleaned(result) => {
                 if pod.cleaned(&result, now) {
-                    self.forget(uid);
+                    self.forget(uid, now);
                     return;
                 }
                 if let Err(error) = result {
@@ -214,7 +245,7 @@ impl Node {
         self.touch(uid, now);
     }
 
-    fn forget(&mut self, uid: Uid) {
+    fn forget(&mut self, uid: Uid, now: Now) {
         let Some(entry) = self.pods.remove(&uid) else { return };
         if entry.counted {
             self.used.remove(entry.pod.template());
@@ -224,5 +255,10 @@ impl Node {
         }
         self.dirty.remove(&uid);
         self.probing.forget(uid);
+        if entry.is_static {
+            // Another pod of its name may have waited for this.
+            self.start_statics(now);
+            self.retire();
+        }
     }
 }

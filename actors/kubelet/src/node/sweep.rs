@@ -15,7 +15,8 @@ impl Node {
     pub(super) fn sweep(&mut self) {
         let tools = self.tools.clone();
         let node = self.parts.config.name.clone();
-        let known: BTreeSet<String> = self.pods.values().map(|entry| entry.pod.item.meta.uid.0.to_string()).collect();
+        let known = self.pods.values().map(|entry| entry.pod.item.meta.uid.0.to_string());
+        let known: BTreeSet<String> = known.chain(self.statics.uids()).collect();
         self.work.push(Box::pin(async move {
             if let Err(error) = sandboxes(&tools, &known).await {
                 tracing::warn!(%node, %error, "orphaned sandboxes not removed");

@@ -35,7 +35,6 @@ impl Node {
 
     /// Writes a pod's status, or deletes it, if that is due; leaves it dirty where it has to wait.
     fn consider(&mut self, uid: Uid, now: Now) {
-        let host = Host { ip: &self.host_ip, runtime: &self.runtime_name };
         let Some(entry) = self.pods.get_mut(&uid) else {
             self.dirty.remove(&uid);
             return;
@@ -61,6 +60,11 @@ impl Node {
         }
         entry.dirty = None;
         self.dirty.remove(&uid);
+        if entry.is_static && !self.has_mirror(uid) {
+            return;
+        }
+        let host = Host { ip: &self.host_ip, runtime: &self.runtime_name };
+        let Some(entry) = self.pods.get_mut(&uid) else { return };
         let (body, mark) = entry.pod.status(host, now);
         let meta = &entry.pod.item.meta;
         let (namespace, name) = (meta.key.namespace.clone(), meta.key.name.clone());
@@ -98,7 +102,7 @@ impl Node {
                 self.dirty.insert(uid);
             }
             // The watch will say the same; another pod of the name is none of ours.
-            Err(status) if status.is_not_found() => {}
+            Err(status) if status.is_not_found() || entry.is_static && status.is_conflict() => {}
             Err(status) => self.failed(uid, &status, now),
         }
     }
@@ -115,7 +119,7 @@ impl Node {
         }
     }
 
-    fn failed(&mut self, uid: Uid, status: &Status, now: Now) {
+    pub(super) fn failed(&mut self, uid: Uid, status: &Status, now: Now) {
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         entry.failures = entry.failures.saturating_add(1);
         let pause = rng::jitter(BACKOFF.pause(entry.failures), 50);

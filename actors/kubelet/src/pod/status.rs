@@ -45,7 +45,10 @@ impl Pod {
                 (*held, *since) = (condition.holds, now.wall);
             }
         }
-        let generation = self.item.meta.generation;
+        let meta = &self.item.meta;
+        let (uid, generation) =
+            self.mirror.as_deref().map_or((&meta.uid.0, meta.generation), |(uid, seen)| (uid, *seen));
+        let uid = uid.to_string();
         let conditions: Vec<Value> = CONDITIONS
             .iter()
             .zip(&wanted)
@@ -100,7 +103,7 @@ impl Pod {
             set("containerStatuses", all.collect());
         }
         // The uid makes the patch fail for another pod of the name.
-        let patch = json!({"metadata": {"uid": self.item.meta.uid.0.as_str()}, "status": status});
+        let patch = json!({"metadata": {"uid": uid}, "status": status});
         let bytes = patch.to_string().into_bytes();
         let mark = foldhash::fast::FixedState::default().hash_one(&bytes);
         (bytes, mark)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_client::Client;
-use oarlock_meta::Status;
+use oarlock_meta::{GroupResource, Status};
 use oarlock_runtime::{Instant, clock};
 use oarlock_schema::value::Value;
 use oarlock_schema::{Obj, Resource, Str, resource};
@@ -15,8 +15,6 @@ use parking_lot::Mutex;
 
 use super::{Kind, Reference};
 
-/// An object is read again after this: sooner than volumes are refreshed, so that each refresh sees what is new.
-pub(super) const FRESH: Duration = Duration::from_secs(30);
 /// Deadline of one call.
 const CALL: Duration = Duration::from_secs(10);
 /// Deadline of a reader, who may wait for the calls of others.
@@ -37,11 +35,13 @@ struct Kept {
 pub(super) struct Objects {
     client: Client,
     slots: Mutex<HashMap<(Str, Reference), Slot>>,
+    /// An object is read again after this.
+    fresh: Duration,
 }
 
 impl Objects {
-    pub(super) fn new(client: Client) -> Self {
-        Self { client: client.with_timeout(CALL), slots: Mutex::default() }
+    pub(super) fn new(client: Client, fresh: Duration) -> Self {
+        Self { client: client.with_timeout(CALL), slots: Mutex::default(), fresh }
     }
 
     /// Reads an object.
@@ -57,7 +57,7 @@ impl Objects {
             match self.read(namespace, reference).await {
                 Ok(object) => {
                     let immutable = object.get("immutable").and_then(Value::as_bool) == Some(true);
-                    let until = (!immutable).then(|| clock::after(FRESH));
+                    let until = (!immutable).then(|| clock::after(self.fresh));
                     *kept = Some(Kept { object: object.clone(), until });
                     Ok(object)
                 }
@@ -110,7 +110,16 @@ impl Objects {
         let (resource, namespace) = resource_of(reference.kind)
             .map(|resource| (resource, if resource.namespaced { namespace } else { "" }))
             .ok_or_else(|| Status::internal_error(format!("the schema lacks {}", reference.kind.name())))?;
-        Ok(Arc::new(self.client.get(resource, namespace, &reference.name).await?.obj()?))
+        let read = self.client.get(resource, namespace, &reference.name).await;
+        // Upstream's kubelet names these two in the singular.
+        let told = |status: Status| match reference.kind {
+            Kind::ConfigMap | Kind::Secret if status.is_not_found() => {
+                let singular = GroupResource::new("", reference.kind.name().to_lowercase());
+                Status::not_found(&singular, &reference.name)
+            }
+            _ => status,
+        };
+        Ok(Arc::new(read.map_err(told)?.obj()?))
     }
 }
 

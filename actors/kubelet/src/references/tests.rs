@@ -28,7 +28,7 @@ fn an_object_is_read_once_and_again_when_it_is_old() {
     sweep(|| async {
         let api = Api::default();
         api.create("configmaps", &json!({"metadata": {"name": "m", "namespace": "shop"}, "data": {"k": "1"}}));
-        let references = References::new(api.client());
+        let references = References::new(api.client(), Duration::from_secs(30));
         let read = || references.find("shop", [Reference::config_map("m")]);
         let (one, other) = futures::join!(read(), read());
         assert_eq!((value(&one, "m"), value(&other, "m")), (Ok("1".to_owned()), Ok("1".to_owned())));
@@ -47,7 +47,7 @@ fn a_pod_that_is_new_sees_what_is_new() {
     sweep(|| async {
         let api = Api::default();
         api.create("configmaps", &json!({"metadata": {"name": "m", "namespace": "shop"}, "data": {"k": "1"}}));
-        let references = References::new(api.client());
+        let references = References::new(api.client(), Duration::from_secs(30));
         let read = || references.find("shop", [Reference::config_map("m")]);
         assert_eq!(value(&read().await, "m"), Ok("1".to_owned()));
         api.patch("configmaps", ("shop", "m"), &json!({"data": {"k": "2"}}));
@@ -66,7 +66,7 @@ fn what_is_immutable_is_never_read_again_and_what_is_gone_is_gone() {
         let map = |name: &str, immutable| json!({"metadata": {"name": name, "namespace": "shop"}, "data": {"k": "1"}, "immutable": immutable});
         api.create("configmaps", &map("fixed", true));
         api.create("configmaps", &map("m", false));
-        let references = References::new(api.client());
+        let references = References::new(api.client(), Duration::from_secs(30));
         let read = |name| references.find("shop", [Reference::config_map(name)]);
         for name in ["fixed", "m"] {
             assert_eq!(value(&read(name).await, name), Ok("1".to_owned()));
@@ -84,7 +84,7 @@ fn while_the_api_is_away_the_last_state_serves() {
     sweep(|| async {
         let api = Api::default();
         api.create("configmaps", &json!({"metadata": {"name": "m", "namespace": "shop"}, "data": {"k": "1"}}));
-        let references = References::new(api.client());
+        let references = References::new(api.client(), Duration::from_secs(30));
         let read = |name| references.find("shop", [Reference::config_map(name)]);
         assert_eq!(value(&read("m").await, "m"), Ok("1".to_owned()));
         api.down(true);
@@ -146,7 +146,7 @@ fn wish(audience: &str, lifetime: i64) -> TokenWish {
 fn a_token_is_bound_to_its_pod_kept_and_renewed_in_time() {
     sweep(|| async {
         let issuer = Issuer::default();
-        let references = References::new(Client::new(Arc::new(issuer.clone())));
+        let references = References::new(Client::new(Arc::new(issuer.clone())), Duration::from_secs(30));
         let token = |audience: &'static str| {
             let references = references.clone();
             async move { references.token(&wish(audience, 3600)).await.map(|token| token.to_string()) }
@@ -167,7 +167,7 @@ fn a_token_is_bound_to_its_pod_kept_and_renewed_in_time() {
 fn a_token_that_cannot_be_renewed_serves_until_it_ends_and_goes_with_its_pod() {
     sweep(|| async {
         let issuer = Issuer::default();
-        let references = References::new(Client::new(Arc::new(issuer.clone())));
+        let references = References::new(Client::new(Arc::new(issuer.clone())), Duration::from_secs(30));
         let token = || async { references.token(&wish("", 600)).await.map(|token| token.to_string()) };
         *issuer.down.lock() = true;
         assert_eq!(token().await.unwrap_err(), "failed to fetch token: away");

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use oarlock_client::{Client, decode};
 use oarlock_schema::{Obj, type_of_kind};
@@ -45,7 +46,7 @@ impl Drop for Bench {
 impl Bench {
     fn new() -> Self {
         let (root, api) = (TempDir::new().unwrap(), Api::default());
-        let references = References::new(Client::new(Arc::new(api.clone())));
+        let references = References::new(Client::new(Arc::new(api.clone())), Duration::from_secs(30));
         Self { volumes: Volumes::new(root.path()), root, api, references }
     }
 
@@ -187,7 +188,7 @@ async fn objects_become_files_that_follow_them() {
     // While an object is gone its files stay; a new pod would not start.
     bench.api.delete("secrets", "shop", "s", None);
     let stale = bench.set_up(&pod).await.unwrap()["hidden"].stale.clone();
-    let why = "MountVolume.SetUp failed for volume \"hidden\" : secrets \"s\" not found";
+    let why = "MountVolume.SetUp failed for volume \"hidden\" : secret \"s\" not found";
     assert_eq!(stale.as_deref(), Some(why));
     assert_eq!(read("hidden", "key").as_deref(), Some("secret"));
     bench.gone().await;
@@ -225,10 +226,10 @@ async fn what_cannot_be_made_is_told_with_upstreams_words_and_leaves_nothing() {
         messages,
         [
             "MountVolume.FindPluginBySpec failed for volume \"c\" : no volume plugin matched",
-            "MountVolume.SetUp failed for volume \"a\" : configmaps \"none\" not found",
+            "MountVolume.SetUp failed for volume \"a\" : configmap \"none\" not found",
             "MountVolume.SetUp failed for volume \"b\" : configmap references non-existent config key: no",
             "MountVolume.SetUp failed for volume \"d\" : hostPath type check failed: /no/such/dir is not a directory",
-            "MountVolume.SetUp failed for volume \"e\" : [configmaps \"none\" not found, configmaps \"other\" not found]",
+            "MountVolume.SetUp failed for volume \"e\" : [configmap \"none\" not found, configmap \"other\" not found]",
             "MountVolume.SetUp failed for volume \"f\" : clusterTrustBundle projections are not supported by this kubelet",
             "MountVolume.SetUp failed for volume \"g\" : error processing PVC shop/pvc: failed to fetch PVC from API \
              server: persistentvolumeclaims \"pvc\" not found",

@@ -1,32 +1,30 @@
-//! Notices at once when something is written to a log, or another file takes its name.
+//! Notices at once when something happens in a directory (inotify).
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::inotify;
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 
-/// Watches the directory of a log.
-pub(super) struct Watch {
+/// Watches a directory.
+pub(crate) struct Watch {
     fd: AsyncFd<OwnedFd>,
 }
 
 impl Watch {
     /// Must be called inside tokio.
-    pub(super) fn new(log: &Path) -> std::io::Result<Self> {
-        use inotify::{CreateFlags, WatchFlags};
+    pub(crate) fn new(dir: &Path, what: WatchFlags) -> std::io::Result<Self> {
         let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-        let dir = log.parent().unwrap_or(log);
-        inotify::add_watch(&fd, dir, WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::MOVED_TO)?;
+        inotify::add_watch(&fd, dir, what)?;
         #[expect(deprecated, reason = "sound for an OwnedFd, whose descriptor never changes; the successor is unsafe")]
         let fd = AsyncFd::new(fd)?;
         Ok(Self { fd })
     }
 
     /// Waits for a change since the last one. Cancel safe.
-    pub(super) async fn changed(&mut self) -> std::io::Result<()> {
+    pub(crate) async fn changed(&mut self) -> std::io::Result<()> {
         let mut ready = self.fd.readable_mut().await?;
-        // What happened is of no interest: the reader looks at the file.
+        // What happened is of no interest: the reader looks at the files.
         let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(ready.get_inner(), &mut buffer);
         while events.next().is_ok() {}

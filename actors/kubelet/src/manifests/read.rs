@@ -1,0 +1,112 @@
+//! From the bytes of a manifest to the pod that a node runs (upstream `tryDecodeSinglePod`, `applyDefaults`).
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use oarlock_codec::negotiate::Format;
+use oarlock_codec::{Finding, Mode, body};
+use oarlock_meta::MicroTime;
+use oarlock_schema::views::core_v1::{Pod, PodMut, TolerationMut};
+use oarlock_schema::{Obj, Struct, Value, resource, type_named};
+use sha2::{Digest, Sha256};
+
+use super::{HASH, MIRROR, SEEN, SOURCE, references};
+
+/// A manifest that can be run.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    /// Its uid is the hash of the manifest.
+    pub(crate) pod: Obj,
+    /// Fields that mean nothing, and those given twice.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// What only an API server may say.
+const SYSTEM_FIELDS: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+];
+
+/// Reads the manifest at `path` as the kubelet of `node`, at `now`.
+///
+/// # Errors
+/// What is wrong, in upstream's words.
+pub(crate) fn read(bytes: &[u8], path: &Path, node: &str, now: MicroTime) -> Result<Manifest, String> {
+    let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
+    let json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let format = if json { Format::Json } else { Format::Yaml };
+    let decoded = body::decode(format, bytes, pods.ty, Mode::Strict)
+        .map_err(|status| format!("couldn't parse as pod({}), please check config file", status.message))?;
+    let mut pod = decoded.value;
+    oarlock_apis::default(&mut pod);
+    if pod.name().is_empty() {
+        return Err("invalid pod: name is needed for the pod".to_owned());
+    }
+    identify(&mut pod, path, node, now);
+    let errors = oarlock_apis::validate_create(pods, &pod);
+    if !errors.is_empty() {
+        return Err(format!("invalid pod: {errors}"));
+    }
+    match references::find(&pod) {
+        Some(what) => Err(format!("static pods may not reference {what}")),
+        None => Ok(Manifest { pod, findings: decoded.findings }),
+    }
+}
+
+/// Makes it the pod of this node and of this file.
+fn identify(pod: &mut Obj, path: &Path, node: &str, now: MicroTime) {
+    pod.remove_name("status");
+    if let Some(metadata) = pod.get_mut("metadata").and_then(Value::as_struct_mut) {
+        for field in SYSTEM_FIELDS {
+            metadata.remove_name(field);
+        }
+    }
+    let uid = match pod.meta().uid() {
+        "" => hash(pod, path, node),
+        given => given.to_owned(),
+    };
+    let name = format!("{}-{}", pod.name(), node.to_lowercase());
+    let namespace = if pod.namespace().is_empty() { "default" } else { pod.namespace() }.to_owned();
+    let toleration = lasting(pod);
+    let mut view = PodMut::new(pod);
+    let mut metadata = view.metadata_mut();
+    metadata.set_uid(uid.as_str()).set_name(name).set_namespace(namespace);
+    let annotations = metadata.annotations_mut();
+    annotations.remove(MIRROR);
+    annotations.insert(HASH, uid);
+    annotations.insert(SOURCE, "file");
+    annotations.insert(SEEN, now.to_string());
+    view.spec_mut().set_node_name(node).tolerations_mut().extend(toleration);
+    view.status_mut().set_phase("Pending");
+}
+
+/// 128 bits in hexadecimal, as upstream's; of the same manifest they are the same after a restart.
+fn hash(pod: &Obj, path: &Path, node: &str) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(oarlock_client::encode(pod));
+    hasher.update(format!("host:{node}file:{}", path.display()));
+    hasher.finalize().iter().take(16).fold(String::new(), |mut text, byte| {
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Static pods stay whatever becomes of their node: the toleration that is missing for it.
+fn lasting(pod: &Obj) -> Option<Value> {
+    let mut toleration = Struct::zero(type_named("core/v1.Toleration")?);
+    TolerationMut::new(&mut toleration).set_operator("Exists").set_effect("NoExecute");
+    let there = pod.view::<Pod<'_>>().is_some_and(|pod| {
+        let any = |t: oarlock_schema::views::core_v1::Toleration<'_>| {
+            t.key().is_empty() && t.operator() == "Exists" && t.effect() == "NoExecute" && t.value().is_empty()
+        };
+        pod.spec().tolerations().iter().any(any)
+    });
+    (!there).then_some(Value::Struct(toleration))
+}
