@@ -83,40 +83,53 @@ pub async fn translate<T: Io>(
     let sink = Mutex::new(sink);
     greet(&sink, streams).await.ok()?;
     let (connection, carry) = spdy::start(kubelet, Role::Client);
-    let carry = async {
+    let mut carry = std::pin::pin!(async {
         if let Err(error) = carry.await {
             tracing::debug!(%error, "connection to the kubelet ended");
         }
-        // Its end shows in the streams.
-        std::future::pending::<()>().await;
-    };
-    let work = async {
-        let opened = match Opened::new(&connection, protocol, streams).await {
-            Ok(opened) => opened,
-            Err(error) => return Some(failure(error)),
-        };
-        let Opened { mut error, stdin, stdout, stderr, resize } = opened;
-        let outputs = async {
-            let (_, _, message) = tokio::join!(
-                output(&sink, channel::STDOUT, stdout),
-                output(&sink, channel::STDERR, stderr),
-                whole(&mut error)
-            );
-            Some(of_message(protocol, &message))
-        };
-        tokio::select! {
-            status = outputs => status,
-            () = input(&mut source, stdin, resize) => None,
+    });
+    let mut over = false;
+    let status = {
+        let mut work = std::pin::pin!(async {
+            let opened = match Opened::new(&connection, protocol, streams).await {
+                Ok(opened) => opened,
+                Err(error) => return Some(failure(error)),
+            };
+            let Opened { mut error, stdin, stdout, stderr, resize } = opened;
+            let outputs = async {
+                let (_, _, message) = tokio::join!(
+                    output(&sink, channel::STDOUT, stdout),
+                    output(&sink, channel::STDERR, stderr),
+                    whole(&mut error)
+                );
+                Some(of_message(protocol, &message))
+            };
+            tokio::select! {
+                status = outputs => status,
+                () = input(&mut source, stdin, resize) => None,
+            }
+        });
+        loop {
+            tokio::select! {
+                status = &mut work => break status,
+                // The end of the connection shows in its streams.
+                () = &mut carry, if !over => over = true,
+            }
         }
     };
-    let status = tokio::select! {
-        status = work => status,
-        () = carry => None,
-    };
+    // Told that this is all, the kubelet ends its side too. Hung up on while it speaks, it would call that an error.
     drop(connection);
-    if let Some(status) = &status {
-        finish(sink, source, status).await;
-    }
+    let told = async {
+        if let Some(status) = &status {
+            finish(sink, source, status).await;
+        }
+    };
+    let parted = async {
+        if !over {
+            crate::upgrade::after(carry).await;
+        }
+    };
+    tokio::join!(told, parted);
     status
 }
 
