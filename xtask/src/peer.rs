@@ -54,7 +54,8 @@ pub(crate) fn folder() -> PathBuf {
 /// those tests say that they show nothing.
 pub(crate) fn prepare() {
     let names =
-        [&SERVERS[..], &["etcd-3.5", "etcdctl", "kube-controller-manager", "kube-scheduler", "kubectl"]].concat();
+        [&SERVERS[..], &["etcd-3.5", "etcdctl", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"]]
+            .concat();
     if let Err(error) = build(&folder(), &names) {
         say(&format!("no peers: {error:#}"));
     }

@@ -33,6 +33,19 @@ pub fn oarlock() -> PathBuf {
     binary
 }
 
+/// A built example of the package whose test is running.
+///
+/// # Panics
+/// When it is missing: `cargo test` builds examples unless it is told what to build.
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("the test's own path");
+    let dir = own.parent().and_then(Path::parent).expect("target/<profile>/deps/<test>");
+    let program = dir.join("examples").join(name);
+    assert!(program.is_file(), "{} is not there: run `cargo build --examples` first", program.display());
+    program
+}
+
 fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|facts| facts.modified()).ok()
 }

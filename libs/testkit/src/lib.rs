@@ -28,7 +28,7 @@ mod peer;
 mod process;
 pub mod wait;
 
-pub use binary::{go, kubectl, oarlock};
+pub use binary::{example, go, kubectl, oarlock};
 pub use cluster::{Cluster, read};
 pub use damage::{damaged, damaged_text};
 pub use etcd::{Etcd, Secured};

@@ -9,9 +9,12 @@ use oarlock_testkit::{Cluster, Kubectl};
 use serde_json::Value;
 
 mod images;
-mod machine;
+mod in_cluster;
+pub(crate) mod machine;
 mod needs;
+mod statics;
 mod streams;
+mod upstream;
 
 use machine::Machine;
 
@@ -20,13 +23,13 @@ fn json(kubectl: &Kubectl, what: &str) -> Value {
 }
 
 /// Waits until a pod passes `test`.
-fn until(kubectl: &Kubectl, pod: &str, test: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn until(kubectl: &Kubectl, pod: &str, test: impl Fn(&Value) -> bool) -> Value {
     let line = format!("get pod {pod} -o json");
     let text = kubectl.until(&line, |out| serde_json::from_str(out).is_ok_and(|pod| test(&pod)));
     serde_json::from_str(&text).unwrap()
 }
 
-fn ready(pod: &Value) -> bool {
+pub(crate) fn ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array();
     conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
 }
@@ -40,7 +43,7 @@ fn waits(wanted: &str) -> impl Fn(&Value) -> bool {
 }
 
 /// A pod of one container; `more` are further fields of the container, `spec` of the pod, both in YAML's flow style.
-fn pod(name: &str, script: &str, more: &str, spec: &str) -> String {
+pub(crate) fn pod(name: &str, script: &str, more: &str, spec: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  terminationGracePeriodSeconds: 2\n{spec}\n  containers:\n  \
          - name: main\n    image: {}\n    command: [sh, -c, {script:?}]\n{more}\n",
@@ -48,16 +51,20 @@ fn pod(name: &str, script: &str, more: &str, spec: &str) -> String {
     )
 }
 
-fn apply(kubectl: &Kubectl, manifest: &str) {
+pub(crate) fn apply(kubectl: &Kubectl, manifest: &str) {
     let _ = kubectl.run_with("apply -f -", manifest).ok();
 }
 
 /// Pods need their namespace's account.
-fn settled(cluster: &Cluster) -> Kubectl {
+pub(crate) fn settled(cluster: &Cluster) -> Kubectl {
     let kubectl = cluster.kubectl();
+    settle(&kubectl);
+    kubectl
+}
+
+pub(crate) fn settle(kubectl: &Kubectl) {
     kubectl.until("get serviceaccount default", |_| true);
     kubectl.until("get nodes", |out| out.contains(" Ready "));
-    kubectl
 }
 
 fn get(ip: &str, port: u16) -> std::io::Result<String> {

@@ -194,6 +194,10 @@ impl Start<'_> {
                 ("proxy-client-cert-file", &self.file("admin.crt")),
                 ("proxy-client-key-file", &self.file("admin.key")),
                 ("allow-privileged", "true"),
+                ("enable-admission-plugins", "NodeRestriction"),
+                ("kubelet-client-certificate", &self.file("admin.crt")),
+                ("kubelet-client-key", &self.file("admin.key")),
+                ("kubelet-preferred-address-types", "InternalIP,Hostname"),
             ],
         )
     }

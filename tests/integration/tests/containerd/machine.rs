@@ -54,7 +54,7 @@ impl Machine {
     /// A link between the host and the machine, and routes.
     fn connect(&self) {
         let (name, address) = (name(self.number), self.address());
-        let (host, pods) = (format!("10.251.{}.1", self.number), self.pods());
+        let (host, pods) = (self.host(), self.pods());
         let link = format!("oak{}", self.number);
         run("ip", &["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name]);
         run("ip", &["address", "add", &format!("{host}/30"), "dev", &link]);
@@ -131,34 +131,71 @@ state = "{dir}/state"
         child.wait().unwrap();
     }
 
-    /// A whole cluster with this machine as its node.
-    pub(crate) fn cluster(&self) -> Cluster {
-        Cluster::up(&self.flags().each_ref().map(String::as_str))
+    /// Gives containers the image `name` of a program.
+    pub(crate) fn import(&self, name: &str, program: &Path) {
+        let archive = images::of_program(self.dir.path(), name, program);
+        self.ctr(&["images", "import", archive.to_str().unwrap()]);
     }
 
-    fn flags(&self) -> [String; 7] {
+    /// Stands for a service proxy: from pods, `ip:443` is the host's port `port`.
+    pub(crate) fn serve(&self, ip: &str, port: &str) {
+        let net = format!("--net=/run/netns/{}", name(self.number));
+        let rules = format!(
+            "table ip services {{\nchain near {{\ntype nat hook prerouting priority dstnat\n\
+             ip daddr {ip} tcp dport 443 dnat to {}:{port}\n}}\n}}\n",
+            self.host()
+        );
+        run("nsenter", &[&net, "nft", &rules]);
+    }
+
+    /// A whole cluster with this machine as its node.
+    pub(crate) fn cluster(&self) -> Cluster {
+        self.cluster_with(&[])
+    }
+
+    /// The same with further flags.
+    pub(crate) fn cluster_with(&self, more: &[&str]) -> Cluster {
+        let flags = self.flags(&self.address());
+        Cluster::up(&flags.iter().map(String::as_str).chain(more.iter().copied()).collect::<Vec<_>>())
+    }
+
+    /// Flags of a kubelet whose address is `ip`.
+    fn flags(&self, ip: &str) -> [String; 7] {
         let dir = self.dir.path().display().to_string();
         [
             "--runtime=containerd".to_owned(),
             format!("--container-runtime-endpoint=unix://{}", self.socket()),
             format!("--root-dir={dir}/kubelet"),
             format!("--pod-logs-dir={dir}/logs"),
-            format!("--cgroup-root=/oarlock-test-{}", self.number),
-            format!("--node-ip={}", self.address()),
+            format!("--cgroup-root=/{}", self.cgroup()),
             format!("--resolv-conf={dir}/resolv.conf"),
+            format!("--node-ip={ip}"),
         ]
     }
 
     /// A kubelet in a process of its own that makes this machine the node `name` of a cluster.
     pub(crate) fn kubelet(&self, cluster: &Cluster, name: &str) -> Kubelet {
-        let log = File::create(self.dir.path().join("kubelet.log")).unwrap();
+        self.kubelet_of(&cluster.kubeconfig(), cluster.data_dir().root(), name, &[])
+    }
+
+    /// The same of any cluster, whose authority is below `data_dir`, with further flags.
+    pub(crate) fn kubelet_of(&self, kubeconfig: &Path, data_dir: &Path, name: &str, more: &[&str]) -> Kubelet {
+        let log = File::create(self.kubelet_log()).unwrap();
         let mut command = Command::new(oarlock_testkit::oarlock());
-        command.args(["kubelet", "--node-name", name, "--kubeconfig"]).arg(cluster.kubeconfig());
-        command.arg("--data-dir").arg(cluster.data_dir().root()).args(self.flags());
-        // The process itself is on the host, which does not have the machine's address.
-        command.args(["--address", "0.0.0.0", "--port", "0"]);
+        command.args(["kubelet", "--node-name", name, "--kubeconfig"]).arg(kubeconfig);
+        // The process itself is on the host.
+        command.arg("--data-dir").arg(data_dir).args(self.flags(&self.host())).args(more).args(["--port", "0"]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Kubelet(command.spawn().unwrap())
+    }
+
+    fn kubelet_log(&self) -> PathBuf {
+        self.dir.path().join("kubelet.log")
+    }
+
+    /// What the last kubelet in a process of its own has said.
+    pub(crate) fn kubelet_said(&self) -> String {
+        oarlock_testkit::read(&self.kubelet_log())
     }
 
     /// A wire between two machines, and routes to each other's pods.
@@ -178,8 +215,23 @@ state = "{dir}/state"
         }
     }
 
-    fn socket(&self) -> String {
+    /// Where everything of it lies.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The cgroup below which those of its pods are.
+    pub(crate) fn cgroup(&self) -> String {
+        name(self.number)
+    }
+
+    pub(crate) fn socket(&self) -> String {
         self.dir.path().join("sock").display().to_string()
+    }
+
+    /// The host's end of the link.
+    pub(crate) fn host(&self) -> String {
+        format!("10.251.{}.1", self.number)
     }
 
     fn address(&self) -> String {
@@ -225,6 +277,8 @@ state = "{dir}/state"
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let inside = dir.display().to_string();
         let left = mounts.lines().filter(|line| line.contains(&inside)).filter(|line| !line.contains("/root.d"));
+        // Upstream's kubelet has its root directory mounted on itself.
+        let left = left.filter(|line| !line.contains("/kubelet "));
         traces.extend(left.map(|line| format!("mount {line}")));
         let leases = std::fs::read_dir(dir.join("ipam/test")).into_iter().flatten();
         let leases = leases.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -312,6 +366,6 @@ fn try_run(program: &str, args: &[&str]) -> Result<String, String> {
     if ran.status.success() { Ok(text(&ran.stdout)) } else { Err(format!("{program} {args:?}: {}", text(&ran.stderr))) }
 }
 
-fn run(program: &str, args: &[&str]) -> String {
+pub(crate) fn run(program: &str, args: &[&str]) -> String {
     try_run(program, args).unwrap()
 }

@@ -102,11 +102,11 @@ const MOUNTS: &str = r#"    volumeMounts:
     env: [{name: HOSTNAME_OF, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"#;
 
 #[test]
-fn volumes_hold_what_they_should() {
+fn volumes_hold_what_they_should_and_follow_their_objects() {
     let Some(machine) = Machine::start() else { return };
     let host = tempfile::tempdir().unwrap();
     std::fs::write(host.path().join("file"), b"of the node").unwrap();
-    let cluster = machine.cluster();
+    let cluster = machine.cluster_with(&["--sync-frequency=2s"]);
     let kubectl = settled(&cluster);
     apply(&kubectl, OBJECTS);
     let script = "set -e; echo x > /part/file; cat /disk/deep/er/file; ls -d /disk/of-vols; stat -c %g:%a /disk; \
@@ -114,7 +114,8 @@ fn volumes_hold_what_they_should() {
         cat /host/file; echo; cat /all/name /all/mode; cut -c1-10 /all/token; \
         grep far.example /etc/hosts; cat /etc/resolv.conf; df -k /ram | tail -1 | awk '{print \"ram\", $2}'; \
         touch /keys/new 2>/dev/null || echo readonly; cat /var/run/secrets/kubernetes.io/serviceaccount/namespace; \
-        echo; trap 'exit 0' TERM; sleep 1000 & wait";
+        echo; trap 'exit 0' TERM; while [ \"$(cat /settings/sub/mode)\" != slow ]; do sleep 0.2; done; echo followed; \
+        sleep 1000 & wait";
     let spec = VOLUMES.replace("HOST", &host.path().display().to_string());
     apply(&kubectl, &pod("vols", script, MOUNTS, &spec));
     until(&kubectl, "vols", phase("Running"));
@@ -127,6 +128,16 @@ fn volumes_hold_what_they_should() {
         "readonly\ndefault\n",
     ];
     kubectl.until_says("logs vols", says);
+    kubectl.ok(r#"patch configmap settings -p '{"data":{"mode":"slow"}}'"#);
+    kubectl.until_says("logs vols", ["followed\n"]);
+    // What cannot be mounted says so, and is mounted when it can be.
+    let missing = "  volumes: [{name: v, configMap: {name: later}}]";
+    let mount = "    volumeMounts: [{name: v, mountPath: /v}]";
+    apply(&kubectl, &pod("late", "cat /v/k", mount, &format!("{missing}\n{NEVER}")));
+    kubectl.until_says("get events", ["MountVolume.SetUp failed for volume \"v\" : configmap \"later\" not found"]);
+    kubectl.ok("create configmap later --from-literal=k=came");
+    until(&kubectl, "late", phase("Succeeded"));
+    kubectl.until_says("logs late", ["came"]);
     kubectl.ok("delete pod --all --wait");
     machine.until_clean();
     assert!(Path::new(&host.path().join("file")).exists());

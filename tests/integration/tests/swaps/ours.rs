@@ -3,6 +3,8 @@
 use oarlock_testkit::{Peer, Process};
 
 use super::{oarlock, programs, story, unexplained};
+use crate::containerd::machine::Machine;
+use crate::containerd::{apply, pod, ready, settle, until};
 
 /// Two simulated nodes on upstream's API server.
 fn kubelets(peer: &Peer) -> Process {
@@ -57,4 +59,33 @@ fn our_kubelet() {
     story::leads(&kubectl, "kube-scheduler");
     story::leads(&kubectl, "kube-controller-manager");
     assert_eq!(unexplained(&kubelets.said(), &[]), [""; 0]);
+}
+
+#[test]
+fn our_kubelet_with_real_containers() {
+    if programs(&["etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager"]).is_none() {
+        return;
+    }
+    let Some(machine) = Machine::start() else { return };
+    let manifests = tempfile::tempdir().unwrap();
+    let stays = "echo it serves; trap 'exit 0' TERM; sleep 1000 & wait";
+    std::fs::write(manifests.path().join("fixed.yaml"), pod("fixed", stays, "", "")).unwrap();
+    let peer = Peer::up(&["kube-controller-manager", "kube-scheduler"]);
+    let flags = ["--pod-manifest-path", manifests.path().to_str().unwrap()];
+    let kubelet = machine.kubelet_of(&peer.kubeconfig(), peer.folder(), "n1", &flags);
+    let kubectl = peer.kubectl();
+    settle(&kubectl);
+    // A static pod has its mirror there as well, which its node authorizer and NodeRestriction let a kubelet make.
+    until(&kubectl, "fixed-n1", ready);
+    std::fs::remove_file(manifests.path().join("fixed.yaml")).unwrap();
+    kubectl.until("get pods -o name", |out| out.trim().is_empty());
+    story::tell(&kubectl);
+    apply(&kubectl, &pod("web", stays, "", ""));
+    until(&kubectl, "web", ready);
+    kubectl.until_says("logs web", ["it serves"]);
+    kubectl.run("exec web -- hostname").is("web");
+    kubectl.ok("delete pod web --wait");
+    machine.until_clean();
+    assert_eq!(unexplained(&machine.kubelet_said(), &[]), [""; 0]);
+    drop(kubelet);
 }

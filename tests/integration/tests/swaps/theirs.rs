@@ -5,6 +5,8 @@ use std::process::Command;
 use oarlock_testkit::{Cluster, Process};
 
 use super::{programs, story, unexplained};
+use crate::containerd::machine::Machine;
+use crate::containerd::{apply, pod, ready, settled, until};
 
 #[test]
 fn upstreams_scheduler() {
@@ -49,4 +51,45 @@ fn upstreams_controller_manager() {
     // Two of its loops write one object: one is refused and tries again, as on its own API server.
     let conflict = "the object has been modified; please apply your changes to the latest version and try again";
     assert_eq!(unexplained(&manager.said(), &[conflict]), [""; 0]);
+}
+
+/// What upstream's kubelet calls errors on any API server.
+const OF_KUBELETS: [&str; 12] = [
+    // Containerd older than 2 has no such call; the kubelet goes by its own configuration.
+    "RuntimeConfig from runtime service failed",
+    // At its start: it has looked at no container yet, …
+    "Skipping pod synchronization",
+    // … and asks its own cache for the Node that it has just created or is about to.
+    "Error getting the current node from lister",
+    "Error updating node status, will retry",
+    "Failed to get node when trying to set owner ref to the node lease",
+    "Eviction manager: failed to get summary stats",
+    // A new root directory holds no checkpoints.
+    "Failed to read data from checkpoint",
+    // Machines of tests are no whole machines: processes of others, file systems that it does not know.
+    "Failed to ensure process in container with oom score",
+    "failed to check if we have separate container filesystem",
+    // It looks at containers and pods that it has just removed.
+    "ContainerStatus from runtime service failed",
+    "DeleteContainer returned error",
+    "StopPodSandbox from runtime service failed",
+];
+
+#[test]
+fn upstreams_kubelet() {
+    let Some(bin) = programs(&["kubelet"]) else { return };
+    let Some(machine) = Machine::start() else { return };
+    let cluster = Cluster::up(&["--disable", "kubelet"]);
+    let kubelet = machine.upstreams_kubelet(&bin.join("kubelet"), &cluster, "n1");
+    let kubectl = settled(&cluster);
+    story::tell(&kubectl);
+    // Our API server reaches into its containers.
+    apply(&kubectl, &pod("web", "echo it serves; trap 'exit 0' TERM; sleep 1000 & wait", "", ""));
+    until(&kubectl, "web", ready);
+    kubectl.until_says("logs web", ["it serves"]);
+    kubectl.run("exec web -- hostname").is("web");
+    kubectl.run_with("exec -i web -- cat", "there and back\n").is("there and back");
+    kubectl.ok("delete pod web --wait");
+    assert_eq!(unexplained(&kubelet.said(), &OF_KUBELETS), [""; 0]);
+    machine.until_clean();
 }
