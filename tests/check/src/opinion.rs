@@ -1,0 +1,91 @@
+//! The second opinion: small histories of one key before the general checker.
+
+use std::collections::BTreeMap;
+
+use crate::history::{Asked, Call, History, Op, Outcome, Place, Reason};
+use crate::linearizable::{MOST, Timed, Verdict, search};
+use crate::log::Log;
+use crate::report::{Report, Rule};
+use crate::writes::Written;
+
+/// Configurations per key.
+const BUDGET: usize = 200_000;
+
+/// Asks for a second opinion on each key to which nobody else wrote.
+pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report: &mut Report) {
+    let mut keys: BTreeMap<&str, Vec<(Timed<Seen>, Place)>> = BTreeMap::new();
+    let own = |key: &str| history.truth.own.iter().any(|prefix| key.starts_with(prefix.as_str()));
+    for (index, call) in history.calls.iter().enumerate().filter(|(_, call)| own(&call.is.key)) {
+        let made = written.made(index).and_then(|at| log.get(at)).map(|record| record.is.revision);
+        let Some(op) = seen(&call.is, made) else { continue };
+        let returned = call.is.returned.filter(|_| call.is.outcome != Outcome::Unknown);
+        let timed = Timed { invoke: call.is.invoke, returned, op };
+        keys.entry(&call.is.key).or_default().push((timed, call.place));
+    }
+    for (key, ops) in keys.into_iter().filter(|(_, ops)| ops.len() <= MOST) {
+        let start = log.state(key, log.after()).map(|(_, record)| record.is.revision);
+        let (ops, places): (Vec<_>, Vec<_>) = ops.into_iter().unzip();
+        match search(start, &ops, apply, BUDGET) {
+            Verdict::GaveUp => continue,
+            Verdict::Linear => {}
+            Verdict::NotLinear => {
+                let what = format!("no order explains what was seen of {key}");
+                report.broke(Rule::Second, what, places.into_iter().map(Some));
+            }
+        }
+        report.count(Rule::Second);
+    }
+}
+
+/// What a call says about its key, whose state is the revision at which it was written.
+#[derive(Clone, Copy)]
+enum Seen {
+    Written { from: From, to: Option<u64> },
+    Read(Option<u64>),
+    Present,
+    Another(u64),
+}
+
+/// What a write replaced.
+#[derive(Clone, Copy)]
+enum From {
+    Nothing,
+    Something,
+    Exactly(u64),
+}
+
+/// None: a call that says nothing.
+fn seen(call: &Call, made: Option<u64>) -> Option<Seen> {
+    let from = match (call.op, call.expect) {
+        (Op::Create, _) => From::Nothing,
+        (_, Some(expected)) => From::Exactly(expected),
+        (_, None) => From::Something,
+    };
+    match (call.outcome, call.op, call.reason) {
+        (_, Op::List, _) | (Outcome::Rejected, _, None | Some(Reason::Other | Reason::Expired)) => None,
+        (Outcome::Rejected, _, Some(Reason::Exists)) => Some(Seen::Present),
+        (Outcome::Rejected, _, Some(Reason::Conflict)) => call.expect.map(Seen::Another),
+        (Outcome::Rejected, _, Some(Reason::Absent)) if call.asked == Asked::Recent => Some(Seen::Read(None)),
+        (Outcome::Ok, Op::Get, _) if call.asked == Asked::Recent => Some(Seen::Read(call.revision)),
+        (_, Op::Get, _) | (Outcome::Rejected, ..) => None,
+        (Outcome::Ok, Op::Delete, _) => Some(Seen::Written { from, to: None }),
+        (Outcome::Ok, ..) => Some(Seen::Written { from, to: call.revision }),
+        // What is not in the log changed nothing that anybody could see.
+        (Outcome::Unknown, Op::Delete, _) => made.map(|_| Seen::Written { from, to: None }),
+        (Outcome::Unknown, ..) => made.map(|revision| Seen::Written { from, to: Some(revision) }),
+    }
+}
+
+/// None: it cannot be; else what there is then.
+fn apply(state: &Option<u64>, seen: &Seen) -> Option<Option<u64>> {
+    let right = match *seen {
+        Seen::Read(there) => *state == there,
+        Seen::Present => state.is_some(),
+        Seen::Another(expected) => *state != Some(expected),
+        Seen::Written { from: From::Nothing, .. } => state.is_none(),
+        Seen::Written { from: From::Something, .. } => state.is_some(),
+        Seen::Written { from: From::Exactly(revision), .. } => *state == Some(revision),
+    };
+    let next = if let Seen::Written { to, .. } = *seen { to } else { *state };
+    right.then_some(next)
+}
