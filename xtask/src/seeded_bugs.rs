@@ -1,7 +1,8 @@
 //! A safety rule counts only when the suite can fail for it: each planted bug is switched on and its test must turn red.
 //!
 //! A bug is planted behind `#[cfg(seeded_bug = "…")]` in one crate. Only that crate, and what its test needs above it, is built with the bug,
-//! in a target folder of its own, from which every crate that held a bug is removed again.
+//! in a target folder of its own, from which every crate that held a bug is removed again. For tests of real processes it is the program that is
+//! built so; the test is the ordinary one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -35,10 +36,16 @@ struct Bug {
     /// `--test` target of the package; none: a test inside its library.
     suite: Option<&'static str>,
     test: &'static str,
+    /// Whether the bug is in the program that the test runs, and not in the test.
+    program: bool,
 }
 
 const fn bug(name: &'static str, package: &'static str, suite: Option<&'static str>, test: &'static str) -> Bug {
-    Bug { name, package, suite, test }
+    Bug { name, package, suite, test, program: false }
+}
+
+const fn program_bug(name: &'static str, test: &'static str) -> Bug {
+    Bug { name, package: "oarlock-tests-integration", suite: Some("all"), test, program: true }
 }
 
 const BUGS: &[Bug] = &[
@@ -48,6 +55,7 @@ const BUGS: &[Bug] = &[
         Some("power_loss"),
         "a_thousand_power_losses_lose_nothing_acknowledged",
     ),
+    program_bug("answer_before_fsync", "faults::embedded::an_api_server_that_is_killed_again_and_again_keeps_its_word"),
     bug(
         "retry_unknown_write",
         "oarlock-client",
@@ -116,7 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     nursery.remove(homes.values())?;
     if !args.after_tests {
         for bug in &bugs {
-            let (passed, text) = capture(&mut nursery.test(bug))?;
+            let (passed, text) = nursery.test(bug, None)?;
             ensure!(passed && failed(&text).is_empty() && ran(&text, bug), "without {} it fails\n{text}", bug.name);
             say(&format!("{:<28} passes {}", "no bug", bug.test));
         }
@@ -223,13 +231,36 @@ esac
         Ok(())
     }
 
-    /// Runs a bug's test. A suite is found by its name among all packages of the table; for a test inside a library only this one is selected,
-    /// because cargo builds the tests of every library it is given.
-    fn test(&self, bug: &Bug) -> Command {
+    /// Runs a bug's test, with the bug when its crate is given; whether it passed, and what it said.
+    fn test(&self, bug: &Bug, home: Option<&str>) -> anyhow::Result<(bool, String)> {
+        let name = if home.is_some() { bug.name } else { "" };
+        let mut command = if bug.program { self.build_program() } else { self.test_here(bug) };
+        let cache = std::env::var_os("RUSTC_WRAPPER").unwrap_or_default();
+        command.env("RUSTC_WRAPPER", &self.wrapper).env("SEEDED_CACHE", cache).env("CARGO_INCREMENTAL", "0");
+        command.env("SEEDED_CRATE", home.unwrap_or("none").replace('-', "_")).env("SEEDED_BUG", name);
+        let (passed, text) = capture(&mut command)?;
+        if !bug.program || !passed {
+            return Ok((passed, text));
+        }
+        // With all packages, so that what the ordinary tests have built will do.
+        let mut command = cargo();
+        command.args(["test", "--workspace", "--test"]).args(bug.suite).args(["--", bug.test]);
+        capture(command.env("OARLOCK_BIN", self.folder.join("debug/oarlock")))
+    }
+
+    fn build_program(&self) -> Command {
+        let mut command = cargo();
+        command.args(["build", "-p", "oarlock", "--target-dir"]).arg(&self.folder);
+        command
+    }
+
+    /// The test of a crate with a bug. A suite is found by its name among all packages of the table; for a test inside a library only this one is
+    /// selected, because cargo builds the tests of every library it is given.
+    fn test_here(&self, bug: &Bug) -> Command {
         let mut command = cargo();
         command.args(["test", "--no-fail-fast", "--target-dir"]).arg(&self.folder);
-        let packages =
-            BUGS.iter().map(|bug| bug.package).filter(|package| bug.suite.is_some() || *package == bug.package);
+        let packages = BUGS.iter().filter(|row| !row.program).map(|row| row.package);
+        let packages = packages.filter(|package| bug.suite.is_some() || *package == bug.package);
         for package in packages.chain(FEATURES).collect::<BTreeSet<_>>() {
             command.args(["-p", package]);
         }
@@ -237,16 +268,13 @@ esac
             Some(suite) => command.args(["--test", suite]),
             None => command.arg("--lib"),
         };
-        let cache = std::env::var_os("RUSTC_WRAPPER").unwrap_or_default();
-        command.env("RUSTC_WRAPPER", &self.wrapper).env("SEEDED_CACHE", cache).env("CARGO_INCREMENTAL", "0");
-        command.env("SEEDED_CRATE", "none").env("SEEDED_BUG", "").args(["--", bug.test]);
+        command.args(["--", bug.test]);
         command
     }
 
     /// Whether the bug's own test, and nothing else, fails with it.
     fn verdict(&self, bug: &Bug, home: &str) -> anyhow::Result<Result<(), String>> {
-        let mut command = self.test(bug);
-        let (passed, text) = capture(command.env("SEEDED_CRATE", home.replace('-', "_")).env("SEEDED_BUG", bug.name))?;
+        let (passed, text) = self.test(bug, Some(home))?;
         Ok(match failed(&text).as_slice() {
             [own] if own.ends_with(bug.test) && !passed => Ok(()),
             [] if passed && ran(&text, bug) => Err("its test passes with it".to_owned()),

@@ -3,7 +3,7 @@
 mod answer;
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +37,7 @@ pub struct Http {
     authority: String,
     config: Arc<ClientConfig>,
     token: Option<String>,
+    patience: Duration,
 }
 
 impl Http {
@@ -62,7 +63,19 @@ impl Http {
         };
         let mut config = tls::client_config(trust, identity).expect("a TLS configuration");
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token }
+        Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token, patience: SILENCE }
+    }
+
+    /// The same over another way to the server, or to another of the same names.
+    #[must_use]
+    pub fn at(&self, address: SocketAddr) -> Self {
+        Self { authority: address.to_string(), ..self.clone() }
+    }
+
+    /// The same, for which this much silence is a failure.
+    #[must_use]
+    pub fn patience(&self, patience: Duration) -> Self {
+        Self { patience, ..self.clone() }
     }
 
     /// The server's host and port.
@@ -140,9 +153,10 @@ impl Http {
     pub fn raw(&self, head: &[u8], body: &[u8]) -> io::Result<Stream> {
         let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(io::Error::other)?;
-        let tcp = TcpStream::connect(&self.authority)?;
-        tcp.set_read_timeout(Some(SILENCE))?;
-        tcp.set_write_timeout(Some(SILENCE))?;
+        let address = self.authority.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let tcp = TcpStream::connect_timeout(&address, self.patience)?;
+        tcp.set_read_timeout(Some(self.patience))?;
+        tcp.set_write_timeout(Some(self.patience))?;
         tcp.set_nodelay(true)?;
         let session = ClientConnection::new(self.config.clone(), name).map_err(io::Error::other)?;
         let mut tls = StreamOwned::new(session, tcp);

@@ -5,6 +5,8 @@
 //! - [`Etcd`] is a real etcd cluster, each member a process that can be killed and stopped.
 //! - [`Peer`] is upstream's own control plane; [`Process`] any further program.
 //! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
+//! - [`chaos::Chaos`] is the network between it and others, to be broken.
+//! - [`workload::Workload`] is what its clients do; [`history::Recorder`] writes down what they see.
 //! - [`wait`] waits for conditions, never for time.
 //! - [`damaged`] is input for decoders that was tampered with.
 //!
@@ -19,14 +21,17 @@
 )]
 
 mod binary;
+pub mod chaos;
 mod cluster;
 mod damage;
 mod etcd;
+pub mod history;
 pub mod http;
 mod kubectl;
 mod peer;
 mod process;
 pub mod wait;
+pub mod workload;
 
 pub use binary::{example, go, kubectl, oarlock};
 pub use cluster::{Cluster, read};

@@ -84,8 +84,11 @@ pub(crate) fn tail(log: &str) -> String {
 
 /// Ends a process with SIGTERM and waits; its exit code, or `None` when it had to be killed.
 pub(crate) fn end(child: &mut Child) -> Option<i32> {
+    if let Some(status) = child.try_wait().expect("its state") {
+        return status.code();
+    }
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
-    // It may be gone already; the wait that follows tells.
+    // It may have ended just now; the wait that follows tells.
     let _ = kill_process(pid, Signal::TERM);
     let deadline = Deadline::after(GRACE);
     while !deadline.passed() {

@@ -9,6 +9,7 @@ mod containerd;
 mod controllers;
 mod crash;
 mod exchange;
+mod faults;
 mod flags;
 mod kube_rs;
 mod kubectl_next;

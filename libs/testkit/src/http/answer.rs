@@ -106,9 +106,19 @@ impl Stream {
     /// # Panics
     /// When the stream breaks, is silent for long, or holds no JSON.
     pub fn event(&mut self) -> Option<Value> {
+        self.try_event().unwrap_or_else(|error| panic!("a watch broke: {error}"))
+    }
+
+    /// The next event of a watch that may break, or `None` at its end.
+    ///
+    /// # Errors
+    /// When the stream breaks, is silent for long, or holds no JSON.
+    pub fn try_event(&mut self) -> io::Result<Option<Value>> {
         let mut text = String::new();
-        let read = self.body.read_line(&mut text).unwrap_or_else(|error| panic!("a watch broke: {error}"));
-        (read > 0).then(|| serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON: {error}: {text}")))
+        if self.body.read_line(&mut text)? == 0 {
+            return Ok(None);
+        }
+        serde_json::from_str(&text).map(Some).map_err(|error| wrong(format!("no JSON: {error}: {text}")))
     }
 }
 

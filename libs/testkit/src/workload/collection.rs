@@ -1,0 +1,75 @@
+//! What a workload writes: objects of one kind in one namespace.
+
+use serde_json::{Value, json};
+
+use crate::history::TAG;
+
+/// Objects of one kind in one namespace.
+#[derive(Clone, Debug)]
+pub struct Collection {
+    /// `configmaps`.
+    plural: &'static str,
+    namespace: String,
+    /// What a new object has beside its metadata.
+    rest: fn(&str) -> Value,
+    /// Whether the whole of an object may be replaced by what a new one would have.
+    replaceable: bool,
+}
+
+impl Collection {
+    /// ConfigMaps.
+    #[must_use]
+    pub fn config_maps(namespace: &str) -> Self {
+        let rest = |tag: &str| json!({"data": {"value": tag, "ballast": "x".repeat(tag.len() * 37 % 2048)}});
+        Self { plural: "configmaps", namespace: namespace.to_owned(), rest, replaceable: true }
+    }
+
+    /// Pods that no node runs. Their namespace must have a ServiceAccount `default`.
+    #[must_use]
+    pub fn pods(namespace: &str) -> Self {
+        let rest = |_: &str| {
+            let container = json!({"name": "c", "image": "registry.k8s.io/pause:3.10"});
+            json!({"spec": {"automountServiceAccountToken": false, "containers": [container]}})
+        };
+        Self { plural: "pods", namespace: namespace.to_owned(), rest, replaceable: false }
+    }
+
+    /// `configmaps/default/`: what the keys of its objects begin with.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        format!("{}/{}/", self.plural, self.namespace)
+    }
+
+    pub(super) fn plural(&self) -> &'static str {
+        self.plural
+    }
+
+    pub(super) fn path(&self) -> String {
+        format!("/api/v1/namespaces/{}/{}", self.namespace, self.plural)
+    }
+
+    pub(super) fn replaceable(&self) -> bool {
+        self.replaceable
+    }
+
+    /// A new object, or what replaces one.
+    pub(super) fn object(&self, name: &str, tag: &str, tier: &str, revision: Option<u64>) -> Value {
+        let mut object = (self.rest)(tag);
+        object["metadata"] = metadata(tag, tier, revision);
+        object["metadata"]["name"] = json!(name);
+        object
+    }
+
+    /// A merge patch that changes an object.
+    pub(super) fn patch(tag: &str, tier: &str, revision: Option<u64>) -> Value {
+        json!({"metadata": metadata(tag, tier, revision)})
+    }
+}
+
+fn metadata(tag: &str, tier: &str, revision: Option<u64>) -> Value {
+    let mut metadata = json!({"labels": {"tier": tier}, "annotations": {TAG: tag}});
+    if let Some(revision) = revision {
+        metadata["resourceVersion"] = json!(revision.to_string());
+    }
+    metadata
+}

@@ -1,0 +1,171 @@
+//! One watch through ends, breaks and servers, each event written down.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::{Collection, Counts, Shared};
+use crate::history::{body, revision};
+use crate::http::Stream;
+use crate::wait::{Deadline, PATIENCE, pause};
+
+/// See the module's text.
+pub(super) struct Watcher {
+    shared: Arc<Shared>,
+    lister: Client,
+    collection: Collection,
+    index: usize,
+    selector: Value,
+    name: String,
+    /// How often it began anew.
+    generation: u64,
+    /// Which server comes next.
+    turn: usize,
+}
+
+/// How a stream of events ended.
+enum Ended {
+    /// In order, or not.
+    Resume,
+    /// What comes next is gone.
+    Gone,
+    /// Everything was told.
+    Done,
+}
+
+impl Watcher {
+    pub(super) fn new(shared: Arc<Shared>, index: usize, number: usize) -> Self {
+        let collection = shared.options.collections[index].clone();
+        let name = format!("w{index}-{number}");
+        let lister = Client::new(Arc::clone(&shared), name.clone(), (1 << 32) + (index * 1000 + number) as u64);
+        let selector = if number % 2 == 1 { json!({"tier": "gold"}) } else { json!({}) };
+        Self { shared, lister, collection, index, selector, name, generation: 0, turn: number }
+    }
+
+    /// Lists, watches, resumes; begins anew after a 410; until the last write was told or did not come in time.
+    pub(super) fn run(mut self) {
+        let mut patience = None;
+        let mut position = None;
+        loop {
+            let last = self.last();
+            if last > 0 && position.is_some_and(|position| position >= last) {
+                return self.end(last);
+            }
+            if last > 0 && patience.get_or_insert_with(|| Deadline::after(PATIENCE)).passed() {
+                return self.end(last);
+            }
+            let from = match position {
+                Some(from) => from,
+                None => match self.lister.start_of_watch(&self.collection) {
+                    Some(from) => {
+                        self.generation += 1;
+                        from
+                    }
+                    None => continue,
+                },
+            };
+            let (told, ended) = self.watch(from);
+            position = Some(told);
+            match ended {
+                Ended::Resume => {}
+                Ended::Gone => {
+                    Counts::count(&self.shared.counts.gone);
+                    position = None;
+                }
+                Ended::Done => return self.end(self.last()),
+            }
+        }
+    }
+
+    /// The last revision that it must tell; 0: nobody knows yet.
+    fn last(&self) -> u64 {
+        self.shared.last[self.index].load(Ordering::Acquire)
+    }
+
+    fn id(&self) -> String {
+        format!("{}-{}", self.name, self.generation)
+    }
+
+    fn end(&self, through: u64) {
+        let at = self.shared.recorder.now();
+        self.shared.recorder.write(&json!({"line": "end", "watch": self.id(), "at": at, "through": through}));
+    }
+
+    /// One stream: how far it told, and how it ended.
+    fn watch(&mut self, from: u64) -> (u64, Ended) {
+        let replica = self.shared.replicas[self.turn % self.shared.replicas.len()].clone();
+        self.turn += 1;
+        let recorder = Arc::clone(&self.shared.recorder);
+        recorder.write(&json!({"line": "watch", "watch": self.id(), "client": self.name, "replica": replica.name,
+            "key": self.collection.prefix(), "selector": self.selector, "from": from, "at": recorder.now()}));
+        let selector = if self.selector["tier"].is_string() { "&labelSelector=tier%3Dgold" } else { "" };
+        // It ends before the client thinks that nobody is there.
+        let seconds = self.shared.options.patience.as_secs() / 2;
+        let path = format!(
+            "{}?watch=1&resourceVersion={from}&allowWatchBookmarks=true&timeoutSeconds={seconds}{selector}",
+            self.collection.path()
+        );
+        match replica.http.open("GET", &path, &[], b"") {
+            Ok(stream) if stream.code == 200 => self.follow(from, stream),
+            Ok(stream) if stream.code == 410 => self.gone(from),
+            Ok(stream) if stream.code < 500 && stream.code != 429 => panic!("{path}: {:?}", stream.finish()),
+            Ok(_) | Err(_) => self.broke(from),
+        }
+    }
+
+    fn broke(&self, position: u64) -> (u64, Ended) {
+        Counts::count(&self.shared.counts.broken);
+        pause();
+        (position, Ended::Resume)
+    }
+
+    fn gone(&self, position: u64) -> (u64, Ended) {
+        let at = self.shared.recorder.now();
+        self.shared.recorder.write(&json!({"line": "event", "watch": self.id(), "at": at, "told": "gone"}));
+        (position, Ended::Gone)
+    }
+
+    fn follow(&self, mut position: u64, mut stream: Stream) -> (u64, Ended) {
+        loop {
+            let event = match stream.try_event() {
+                Ok(Some(event)) => event,
+                Ok(None) => {
+                    Counts::count(&self.shared.counts.resumed);
+                    return (position, Ended::Resume);
+                }
+                Err(_) => return self.broke(position),
+            };
+            let at = self.shared.recorder.now();
+            let object = &event["object"];
+            let told = match event["type"].as_str() {
+                Some("ADDED") => "added",
+                Some("MODIFIED") => "modified",
+                Some("DELETED") => "deleted",
+                Some("BOOKMARK") => "bookmark",
+                Some("ERROR") if object["code"] == 410 => return self.gone(position),
+                Some("ERROR") => return self.broke(position),
+                _ => panic!("no event: {event}"),
+            };
+            position = revision(object);
+            let mut line = json!({"line": "event", "watch": self.id(), "at": at, "told": told, "revision": position});
+            if told != "bookmark" {
+                line["key"] = json!(key(self.collection.plural(), object));
+                line["body"] = json!(body(object));
+            }
+            self.shared.recorder.write(&line);
+            Counts::count(&self.shared.counts.events);
+            let last = self.last();
+            if last > 0 && position >= last {
+                return (position, Ended::Done);
+            }
+        }
+    }
+}
+
+/// The key of an object, as histories have it.
+pub(super) fn key(plural: &str, object: &Value) -> String {
+    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
+    format!("{plural}/{}/{}", text("namespace"), text("name"))
+}

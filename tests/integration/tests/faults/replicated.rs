@@ -1,0 +1,69 @@
+//! API servers that share an etcd of three members, each behind links of its own.
+
+use oarlock_testkit::chaos::{Chaos, Link};
+use oarlock_testkit::{Cluster, Etcd};
+
+use super::truth::EtcdHistory;
+use super::{Scene, bites, revive};
+
+const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
+const MEMBERS: usize = 3;
+
+/// The ways of one API server to the members, in their order.
+fn ways(chaos: &Chaos, server: &str, etcd: &Etcd) -> Vec<Link> {
+    let target = |member: usize| ([127, 0, 0, 1], etcd.ports(member).0).into();
+    (0..MEMBERS).map(|member| chaos.link(server, &format!("etcd-{member}"), target(member))).collect()
+}
+
+/// `--etcd-servers` over these ways.
+fn servers(ways: &[Link]) -> String {
+    let urls: Vec<String> = ways.iter().map(|way| format!("http://{}", way.address())).collect();
+    format!("--etcd-servers={}", urls.join(","))
+}
+
+#[test]
+fn two_api_servers_over_one_etcd_are_one_store() {
+    let Ok(mut etcd) = Etcd::start(MEMBERS).map_err(|why| eprintln!("SKIPPED: {why}: faults of etcd were not tried"))
+    else {
+        return;
+    };
+    let network = Chaos::new();
+    let (of_a, of_b) = (ways(&network, "a", &etcd), ways(&network, "b", &etcd));
+    let mut one = Cluster::up(&[&[servers(&of_a).as_str()], &API_ONLY[..]].concat());
+    let two = one.replica(&[servers(&of_b).as_str()]);
+    let scene = Scene::new("replicated", &one);
+    let ((to_a, a), (_to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
+    let workload = scene.start(vec![a, b]);
+    let seen = || workload.counts().marks();
+    let broken = |links: &[Link]| links.iter().map(|link| link.marks().broken).sum::<u64>();
+    let cut = |links: &[Link]| links.iter().map(|link| link.marks().cut).sum::<u64>();
+    workload.goes_on(100, 60);
+
+    bites("clients miss a", || one.kill(), || [to_a.marks().broken, seen()]);
+    workload.goes_on(50, 20);
+    revive(&mut one, &to_a);
+    workload.goes_on(100, 60);
+
+    for _ in 0..2 {
+        let leader = etcd.leader();
+        bites("an API server misses the leader", || etcd.kill(leader), || [broken(&of_a) + broken(&of_b)]);
+        workload.goes_on(50, 20);
+        etcd.restart(leader);
+        workload.goes_on(50, 20);
+    }
+
+    // A is alone; what it cannot prove it must not say.
+    bites("a is cut off from etcd", || of_a.iter().for_each(Link::cut), || [cut(&of_a), seen()]);
+    workload.goes_on(50, 20);
+    of_a.iter().for_each(Link::heal);
+    workload.goes_on(100, 60);
+
+    // What b hears is late, and what it says is: its calls run out of time and happen all the same.
+    let held = || of_b.iter().map(|link| link.marks().held).sum::<u64>();
+    bites("the ways of b are held", || of_b.iter().for_each(Link::hold), || [held(), seen()]);
+    workload.goes_on(30, 10);
+    of_b.iter().for_each(Link::heal);
+    workload.goes_on(100, 60);
+
+    scene.judge(workload, || (), &EtcdHistory(etcd.ports(0).0));
+}

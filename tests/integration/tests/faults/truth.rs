@@ -1,0 +1,126 @@
+//! The log as it is, read past the server and its View.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use oarlock_storage::embedded::Options;
+use oarlock_storage::{EmbeddedLog, Fatal, Log as _, Revision};
+use oarlock_testkit::history::{Recorder, body, tag};
+use oarlock_testkit::wait::PATIENCE;
+use serde_json::{Value, json};
+
+/// Where keys begin, in upstream's layout.
+const ROOT: &str = "/registry/";
+
+/// A way to the log that goes past the server.
+pub(crate) trait Truth {
+    /// Writes down every record of the log, and what they cover; `own` are the prefixes to which only recorded clients wrote.
+    fn record(&self, recorder: &Recorder, own: &[String]);
+}
+
+/// The directory of an embedded store whose process has ended. It is read from a copy, and stays as it is.
+pub(crate) struct EmbeddedStore(pub PathBuf);
+
+impl Truth for EmbeddedStore {
+    fn record(&self, recorder: &Recorder, own: &[String]) {
+        let copy = tempfile::tempdir().unwrap();
+        let file = copy.path().join("oarlock.redb");
+        std::fs::copy(self.0.join("oarlock.redb"), &file).unwrap();
+        let options = Options { reserve_bytes: 0, ..Options::new(Arc::new(|fatal: &Fatal| panic!("{fatal}"))) };
+        let log = EmbeddedLog::open(&file, &options).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let loaded = runtime.block_on(log.load(&mut |piece| {
+            if let Some(record) = piece.record() {
+                let key = record.key.as_str();
+                recorder.write(&line(
+                    key,
+                    record.revision.get(),
+                    record.prev.map(Revision::get),
+                    record.value.as_deref(),
+                ));
+            }
+        }));
+        let loaded = loaded.unwrap();
+        let (after, through) = (loaded.floor.get(), loaded.revision.get());
+        recorder.write(&json!({"line": "truth", "after": after, "through": through, "own": own}));
+        recorder.write(&json!({"line": "floor", "revision": after}));
+    }
+}
+
+/// An etcd cluster, watched from its beginning through the gateway of the member with this client port.
+pub(crate) struct EtcdHistory(pub u16);
+
+impl EtcdHistory {
+    /// Posts, and reads the answer line by line. HTTP 1.0, so that the stream comes as it is.
+    fn post(&self, path: &str, body: &Value) -> impl Iterator<Item = Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.0)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let body = body.to_string();
+        write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let status = lines.next().unwrap();
+        assert!(status.ends_with("200 OK"), "{path}: {status}");
+        lines.skip_while(|line| !line.is_empty()).skip(1).map(|line| serde_json::from_str(&line).unwrap())
+    }
+}
+
+impl Truth for EtcdHistory {
+    fn record(&self, recorder: &Recorder, own: &[String]) {
+        let everything = json!({"key": BASE64.encode([0]), "range_end": BASE64.encode([0])});
+        let now = self.post("/v3/kv/range", &json!({"key": everything["key"], "limit": 1})).next().unwrap();
+        let through = number(&now["header"]["revision"]);
+        let mut request = everything;
+        request["start_revision"] = json!("1");
+        // Of each key that is there, the revision at which it was last written.
+        let mut there: BTreeMap<String, u64> = BTreeMap::new();
+        // Every revision has an event, so the last one is seen.
+        let answers = self.post("/v3/watch", &json!({"create_request": request}));
+        for answer in answers {
+            assert!(answer["result"]["canceled"].is_null(), "the beginning is gone: {answer}");
+            let events = answer["result"]["events"].as_array().cloned().unwrap_or_default();
+            for event in &events {
+                let (kv, gone) = (&event["kv"], event["type"] == "DELETE");
+                let (key, revision) = (String::from_utf8(bytes(&kv["key"])).unwrap(), number(&kv["mod_revision"]));
+                let prev = if gone { there.remove(&key) } else { there.insert(key.clone(), revision) };
+                if key.starts_with(ROOT) {
+                    let value = (!gone).then(|| bytes(&kv["value"]));
+                    recorder.write(&line(&key, revision, prev, value.as_deref()));
+                }
+            }
+            if events.last().is_some_and(|last| number(&last["kv"]["mod_revision"]) >= through) {
+                break;
+            }
+        }
+        recorder.write(&json!({"line": "truth", "after": 0, "through": through, "own": own}));
+    }
+}
+
+/// The gateway's numbers are texts.
+fn number(value: &Value) -> u64 {
+    value.as_str().and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    BASE64.decode(value.as_str().unwrap_or_default()).unwrap()
+}
+
+/// One record; `value` none: a delete.
+fn line(key: &str, revision: u64, prev: Option<u64>, value: Option<&[u8]>) -> Value {
+    let key = key.strip_prefix(ROOT).unwrap_or(key);
+    let mut line = json!({"line": "record", "revision": revision, "key": key, "prev": prev});
+    if let Some(value) = value {
+        let object: Value =
+            serde_json::from_slice(value).unwrap_or_else(|error| panic!("{key} at {revision}: {error}"));
+        line["body"] = json!(body(&object));
+        line["tag"] = json!(tag(&object));
+        if let Some(labels) = object["metadata"]["labels"].as_object() {
+            line["labels"] = json!(labels);
+        }
+    }
+    line
+}
