@@ -23,10 +23,13 @@ pub static BOOTSTRAP: ActorKind = ActorKind { name: "apiserver.bootstrap", phase
 /// The identity Lease is renewed this often (upstream: 10 s), and with it everything is looked after.
 const REPAIR_EVERY: Duration = Duration::from_secs(10);
 
+/// While the store is out of reach.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+
 /// Makes everything, says that the server is ready, then repairs until the actor is stopped.
 ///
 /// # Errors
-/// When something cannot be made; the actor is then restarted.
+/// When something cannot be made; the actor is then restarted. A store that is out of reach is no such thing: it is asked again.
 pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     let user = UserInfo::new("system:apiserver", [MASTERS]);
     let acting_as = |agent| Client::new(Arc::new(InProcess::new(server.clone(), user.clone(), agent)));
@@ -34,10 +37,19 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     // Upstream's flow control writes under a name of its own, by which it finds its objects again.
     let flow_control = acting_as("api-priority-and-fairness-config-producer-v1/oarlock");
     loop {
-        ctx.protected(everything(&server, &client, &flow_control)).await?;
-        server.state().set_bootstrapped();
+        let pause = match ctx.protected(everything(&server, &client, &flow_control)).await {
+            Ok(()) => {
+                server.state().set_bootstrapped();
+                REPAIR_EVERY
+            }
+            Err(status) if matches!(status.code, 503 | 504) => {
+                tracing::warn!(%status, "the store is out of reach: nothing is repaired");
+                RETRY_EVERY
+            }
+            Err(status) => return Err(status.into()),
+        };
         ctx.heartbeat();
-        if !ctx.sleep(REPAIR_EVERY).await {
+        if !ctx.sleep(pause).await {
             return ctx.protected(leave(&server, &client)).await;
         }
     }

@@ -57,7 +57,7 @@ pub(crate) struct EtcdHistory(pub u16);
 
 impl EtcdHistory {
     /// Posts, and reads the answer line by line. HTTP 1.0, so that the stream comes as it is.
-    fn post(&self, path: &str, body: &Value) -> impl Iterator<Item = Value> {
+    fn post(&self, path: &str, body: &Value) -> impl Iterator<Item = Value> + use<> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.0)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let body = body.to_string();
@@ -73,7 +73,7 @@ impl Truth for EtcdHistory {
     fn record(&self, recorder: &Recorder, own: &[String]) {
         let everything = json!({"key": BASE64.encode([0]), "range_end": BASE64.encode([0])});
         let now = self.post("/v3/kv/range", &json!({"key": everything["key"], "limit": 1})).next().unwrap();
-        let through = number(&now["header"]["revision"]);
+        let mut through = number(&now["header"]["revision"]);
         let mut request = everything;
         request["start_revision"] = json!("1");
         // Of each key that is there, the revision at which it was last written.
@@ -92,7 +92,10 @@ impl Truth for EtcdHistory {
                     recorder.write(&line(&key, revision, prev, value.as_deref()));
                 }
             }
-            if events.last().is_some_and(|last| number(&last["kv"]["mod_revision"]) >= through) {
+            // The servers live, and may have written since.
+            let told = events.last().map_or(0, |last| number(&last["kv"]["mod_revision"]));
+            if told >= through {
+                through = told;
                 break;
             }
         }
