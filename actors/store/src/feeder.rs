@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase};
-use oarlock_storage::{Error, Loaded, Log, Piece, Record};
+use oarlock_storage::{Error, Key, Loaded, Log, Piece, Record};
 
-use crate::entry::Indexer;
+use crate::entry::{Entry, Indexer};
 use crate::offload::offload;
 use crate::view::{Change, View};
 
@@ -26,7 +26,7 @@ fn change(record: Record, indexer: &dyn Indexer) -> Change {
     Change { key, revision, prev, entry }
 }
 
-/// Fills the View with everything the log has: the state at its floor, then its history as a warm watch window.
+/// Fills an empty View with everything the log has: the state at its floor, then its history as a warm watch window.
 ///
 /// # Errors
 /// The log's; or [`Error::Corrupt`] when its records do not follow from one another.
@@ -40,13 +40,7 @@ pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Inde
         let loaded = {
             let (view, base, floor, chunk, hole) = (&view, &mut base, &mut floor, &mut chunk, &mut hole);
             let mut each = |piece: Piece| match piece {
-                Piece::State(record) => {
-                    let Change { key, entry, .. } = change(record, &*indexer);
-                    match entry {
-                        Some(entry) => base.insert(key, entry),
-                        None => base.remove(&key),
-                    };
-                }
+                Piece::State(record) => settle(base, change(record, &*indexer)),
                 Piece::Floor(at) => {
                     *floor = Some(at);
                     view.reset(std::mem::take(base).into_values(), at);
@@ -78,6 +72,32 @@ pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Inde
     .await?
 }
 
+/// Replaces what a View that is being read has by the log's present, in one step: its readers never see an older state. What was before is
+/// gone; every watcher starts again.
+async fn reload(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>) -> Result<(), Error> {
+    let (view, indexer) = (view.clone(), Arc::clone(indexer));
+    offload(log, move |log| async move {
+        let mut state = BTreeMap::new();
+        let mut each = |piece: Piece| {
+            if let Some(record) = piece.record() {
+                settle(&mut state, change(record, &*indexer));
+            }
+        };
+        let loaded = log.load(&mut each).await?;
+        view.reset(state.into_values(), loaded.revision);
+        Ok(())
+    })
+    .await?
+}
+
+/// What a change leaves of a state.
+fn settle(state: &mut BTreeMap<Key, Arc<Entry>>, change: Change) {
+    match change.entry {
+        Some(entry) => state.insert(change.key, entry),
+        None => state.remove(&change.key),
+    };
+}
+
 /// The feeder's parts.
 #[derive(Clone)]
 pub(crate) struct Feeder {
@@ -99,7 +119,11 @@ impl Feeder {
                 Error::Dead => return Err(error.into()),
                 Error::Compacted { .. } | Error::Corrupt(_) => {
                     // Below the new floor nothing is known any more: every watcher starts again.
-                    if let Err(error) = load(&self.log, &self.view, &self.indexer).await {
+                    #[cfg(not(seeded_bug = "reload_goes_back"))]
+                    let again = reload(&self.log, &self.view, &self.indexer).await;
+                    #[cfg(seeded_bug = "reload_goes_back")]
+                    let again = load(&self.log, &self.view, &self.indexer).await;
+                    if let Err(error) = again {
                         tracing::warn!(%error, "the view cannot be loaded again yet");
                         ctx.sleep(RETRY).await;
                     }

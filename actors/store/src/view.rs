@@ -207,7 +207,8 @@ impl View {
         for (prefix, map) in maps {
             wake.extend(self.resource(&prefix).reset(map, revision));
         }
-        self.advance(revision);
+        // Lower than before only when the log's history is another one.
+        self.shared.applied.send_replace(revision);
         for notify in wake {
             notify.notify_waiters();
         }

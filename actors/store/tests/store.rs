@@ -237,3 +237,31 @@ async fn a_full_queue_says_so_and_writes_nothing() {
     store.write(create("later", 1), soon()).await.unwrap();
     assert!(store.view().list(PODS).len() <= 6001 - overloaded);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reload_shows_no_older_state() {
+    let system = system().await;
+    let log = Arc::new(GatedLog::of_tails(Arc::new(MemoryLog::new())));
+    let store = start(&system, Arc::clone(&log) as _).await;
+    for n in 0..3000 {
+        store.write(put("a", n), soon()).await.unwrap();
+    }
+    let last = store.view().applied();
+    let mut watch = store.view().watch(PODS, last, Interest::All, None).unwrap();
+    let (view, done) = (store.view().clone(), Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let stop = Arc::clone(&done);
+    let reader = tokio::task::spawn_blocking(move || {
+        let mut looks = 0_u64;
+        while !stop.load(std::sync::atomic::Ordering::Acquire) {
+            let seen = view.get(&pod("a")).map(|entry| entry.revision);
+            assert_eq!(seen, Some(last), "after {looks} looks, applied {}", view.applied());
+            looks += 1;
+        }
+        looks
+    });
+    log.break_tails();
+    let gone = watch.next_batch(1, soon()).await;
+    assert!(gone.is_err(), "the view is not loaded again: {gone:?}");
+    done.store(true, std::sync::atomic::Ordering::Release);
+    assert!(reader.await.unwrap() > 0);
+}

@@ -96,7 +96,8 @@ fn what_cannot_be_run_is_refused_with_upstreams_reason() {
         let why = try_read(text).unwrap_err();
         assert!(why.starts_with(want), "{text}: {why}");
     }
-    let projected = "projected: {sources: [{downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}";
+    let projected =
+        "projected: {sources: [{downwardAPI: {items: [{path: name, fieldRef: {fieldPath: metadata.name}}]}}]}";
     for source in ["emptyDir: {}", "hostPath: {path: /x}", projected] {
         try_read(&volume(source)).unwrap();
     }

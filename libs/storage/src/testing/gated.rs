@@ -17,6 +17,7 @@ pub struct GatedLog {
     barrier_gate: Option<Arc<Semaphore>>,
     barriers: AtomicUsize,
     tails: Option<watch::Sender<bool>>,
+    broken: watch::Sender<()>,
 }
 
 impl GatedLog {
@@ -24,7 +25,15 @@ impl GatedLog {
     #[must_use]
     pub fn new(inner: Arc<dyn Log>) -> Self {
         let [gate, arrived] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
-        Self { inner, gate, arrived, barrier_gate: None, barriers: AtomicUsize::new(0), tails: None }
+        Self {
+            inner,
+            gate,
+            arrived,
+            barrier_gate: None,
+            barriers: AtomicUsize::new(0),
+            tails: None,
+            broken: watch::Sender::new(()),
+        }
     }
 
     /// Wraps a log; commits pass, and every barrier takes one permit of [`GatedLog::barrier_gate`] before it reaches the log.
@@ -48,6 +57,11 @@ impl GatedLog {
         if let Some(tails) = &self.tails {
             tails.send_replace(hold);
         }
+    }
+
+    /// Makes the tails of now say that something was left out.
+    pub fn break_tails(&self) {
+        self.broken.send_replace(());
     }
 
     /// The permits barriers wait for, where they do.
@@ -89,7 +103,7 @@ impl Log for GatedLog {
     async fn tail(&self, after: Revision) -> Result<Box<dyn Tail>, Error> {
         let inner = self.inner.tail(after).await?;
         Ok(match &self.tails {
-            Some(tails) => Box::new(GatedTail { inner, held: tails.subscribe() }),
+            Some(tails) => Box::new(GatedTail { inner, held: tails.subscribe(), broken: self.broken.subscribe() }),
             None => inner,
         })
     }
@@ -131,6 +145,7 @@ impl Log for GatedLog {
 struct GatedTail {
     inner: Box<dyn Tail>,
     held: watch::Receiver<bool>,
+    broken: watch::Receiver<()>,
 }
 
 #[async_trait]
@@ -140,6 +155,7 @@ impl Tail for GatedTail {
             self.held.wait_for(|held| !held).await.map_err(|_| Error::Dead)?;
             tokio::select! {
                 biased;
+                _ = self.broken.changed() => return Err(Error::Corrupt("broken by the test".into())),
                 _ = self.held.wait_for(|held| *held) => {}
                 batch = self.inner.next(max) => return batch,
             }
