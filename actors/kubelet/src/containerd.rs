@@ -246,6 +246,20 @@ impl Runtime for Containerd {
         Ok(used)
     }
 
+    async fn list_pod_sandbox_stats(&self) -> Result<Vec<v1::PodSandboxStats>> {
+        // Asked for all at once, containerd 1.6 fails when one of them has ended.
+        let mut all = Vec::new();
+        for sandbox in self.list_pod_sandbox(None).await?.into_iter().filter(|one| one.state == SandboxState::Ready) {
+            let ask = v1::Id { id: sandbox.id.to_string() };
+            match self.socket.call::<_, v1::PodSandboxStatsResponse>(method!("PodSandboxStats"), ask, REQUEST).await {
+                Ok(answer) => all.extend(answer.stats),
+                // It ended while it was looked at, or keeps no count: the others still do.
+                Err(error) => tracing::debug!(sandbox = %sandbox.id, %error, "no figures of a sandbox"),
+            }
+        }
+        Ok(all)
+    }
+
     async fn image_fs(&self) -> Result<PathBuf> {
         let answer: v1::ImageFsInfoResponse =
             self.socket.call(method!(image "ImageFsInfo"), v1::Empty {}, REQUEST).await?;

@@ -308,6 +308,10 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     async fn images_in_use(&self) -> Result<BTreeSet<String>> {
         Err(Error::Unimplemented("ListContainers"))
     }
+    /// `PodSandboxStats` of every sandbox that runs; none where nobody takes the measure.
+    async fn list_pod_sandbox_stats(&self) -> Result<Vec<v1::PodSandboxStats>> {
+        Ok(Vec::new())
+    }
     /// `ImageFsInfo`: where images are kept.
     async fn image_fs(&self) -> Result<PathBuf> {
         Err(Error::Unimplemented("ImageFsInfo"))

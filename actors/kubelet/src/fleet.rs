@@ -15,7 +15,7 @@ use oarlock_schema::{Str, resource};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
-use crate::config::NodeConfig;
+use crate::config::{Machine, NodeConfig};
 use crate::cri::{self, LogStream, Runtime};
 use crate::logs::Ask;
 use crate::manifests::{self, Files, MANIFESTS};
@@ -104,7 +104,7 @@ impl Fleet {
         let recorder = self.recorder(&client, &config.name).await?;
         let name = config.name.clone();
         let (commands, receiver) = mpsc::channel(QUESTIONS);
-        let runtime = config.runtime.clone();
+        let (runtime, machine, port) = (config.runtime.clone(), config.machine.clone().map(Arc::new), config.port);
         let parts = Arc::new(Parts {
             client: client.clone(),
             config,
@@ -114,7 +114,7 @@ impl Fleet {
         });
         let spawned = self.inner.system.spawn_loop(&NODE, name.as_str(), move |ctx| node::run(ctx, parts.clone()));
         let actor = spawned.await?;
-        let handle = KubeletHandle { name: name.clone(), actor, commands, runtime, client };
+        let handle = KubeletHandle { name: name.clone(), actor, commands, runtime, client, machine, port };
         self.inner.nodes.lock().insert(name, handle.clone());
         Ok(handle)
     }
@@ -170,6 +170,8 @@ pub struct KubeletHandle {
     commands: mpsc::Sender<Command>,
     runtime: Arc<dyn Runtime>,
     client: Client,
+    machine: Option<Arc<Machine>>,
+    port: u16,
 }
 
 impl KubeletHandle {
@@ -194,6 +196,16 @@ impl KubeletHandle {
     /// Stops the kubelet; its pods run on as far as the API knows, and are taken up again by the next kubelet of the name.
     pub fn stop(&self) {
         self.actor.stop();
+    }
+
+    /// The port of its server, 0 when it serves none.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What it was told of its machine; `None` for a simulated node.
+    pub(crate) fn machine(&self) -> Option<&Machine> {
+        self.machine.as_deref()
     }
 
     /// The API as this node sees it.

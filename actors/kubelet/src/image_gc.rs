@@ -9,11 +9,11 @@ use oarlock_runtime::clock;
 use crate::cri::{Image, Runtime};
 
 /// From this use of the file system on, in per cent, images are removed (`--image-gc-high-threshold`) …
-const HIGH: u64 = 85;
+pub(crate) const HIGH: u64 = 85;
 /// … until it is this (`--image-gc-low-threshold`).
-const LOW: u64 = 80;
+pub(crate) const LOW: u64 = 80;
 /// Younger ones stay (`--minimum-image-ttl-duration`), in seconds.
-const YOUNG: i64 = 120;
+pub(crate) const YOUNG: i64 = 120;
 
 /// Bytes of a file system.
 #[derive(Clone, Copy, Debug)]

@@ -13,9 +13,9 @@ use oarlock_schema::Str;
 use crate::cri::Runtime;
 
 /// Bytes from which on a log is rotated (`--container-log-max-size`).
-const LARGEST: u64 = 10 << 20;
+pub(crate) const LARGEST: u64 = 10 << 20;
 /// Files of a container at most, the one that is written and the next among them (`--container-log-max-files`).
-const FILES: usize = 5;
+pub(crate) const FILES: usize = 5;
 const COMPRESSED: &str = ".gz";
 const UNFINISHED: &str = ".tmp";
 

@@ -9,7 +9,7 @@ use oarlock_schema::Str;
 use crate::config::SystemInfo;
 
 /// Pods of a node at most (upstream `maxPods`).
-const PODS: u64 = 110;
+pub(crate) const PODS: u64 = 110;
 /// Memory that is kept from pods (upstream's hard eviction threshold `memory.available<100Mi`).
 const MEMORY_KEPT: u64 = 100 << 20;
 /// The share of the disk that is kept from pods, in per cent (`nodefs.available<10%`).

@@ -37,7 +37,7 @@ pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 pub(crate) type Files = Option<Arc<BTreeMap<PathBuf, Bytes>>>;
 
 /// Files are looked at again after this even if nothing was heard of them (upstream `fileCheckFrequency`): targets of links, network file systems.
-const LOOK: Duration = Duration::from_secs(20);
+pub(crate) const LOOK: Duration = Duration::from_secs(20);
 /// A directory that cannot be watched, or is not there, is looked for after this (upstream `retryPeriod`).
 const RETRY: Duration = Duration::from_secs(1);
 /// What an editor does in one go is looked at once.

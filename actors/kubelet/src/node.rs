@@ -40,6 +40,8 @@ mod sweep;
 mod writes;
 
 use api::{Known, Resources};
+pub(crate) use api::{LEASE_SECONDS, REPORT};
+pub(crate) use beat::{CHECK, ROTATE};
 use ground::Ground;
 use probing::Probing;
 use statics::{Mirror, Statics};

@@ -13,6 +13,7 @@
 mod access;
 mod answer;
 mod attributes;
+mod configz;
 mod listener;
 mod place;
 mod proxy;

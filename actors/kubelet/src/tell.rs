@@ -15,9 +15,9 @@ use crate::template::PodView;
 pub(crate) type Trouble = (&'static str, String);
 
 /// Upstream's `eventBurst`.
-const BURST: u32 = 100;
+pub(crate) const BURST: u32 = 100;
 /// The time in which one more may be written: upstream's `eventRecordQPS` of 50.
-const REFILL: Duration = Duration::from_millis(20);
+pub(crate) const REFILL: Duration = Duration::from_millis(20);
 
 /// A token bucket, shared by the kubelets of a process.
 #[derive(Debug)]

@@ -93,6 +93,32 @@ spec:
         resources: {requests: {cpu: 10m, memory: 8Mi}, limits: {memory: 64Mi}}
 "#;
 
+/// What the kubelet says that the machine, its pods and their containers use, and how it is configured.
+fn figures(kubectl: &Kubectl, node: &str) {
+    let summary = kubectl.ok(&format!("get --raw /api/v1/nodes/{node}/proxy/stats/summary"));
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    let some = |of: &Value, path: &str| assert!(of.pointer(path).and_then(Value::as_u64) > Some(0), "{path}: {of}");
+    for path in
+        ["/cpu/usageCoreNanoSeconds", "/memory/workingSetBytes", "/fs/usedBytes", "/runtime/imageFs/capacityBytes"]
+    {
+        some(&summary["node"], path);
+    }
+    let pods = summary["pods"].as_array().unwrap();
+    let web: Vec<&Value> =
+        pods.iter().filter(|pod| pod["podRef"]["name"].as_str().unwrap().starts_with("web-")).collect();
+    assert_eq!(web.len(), 2, "{summary}");
+    for pod in web {
+        for path in ["/cpu/usageCoreNanoSeconds", "/memory/workingSetBytes", "/network/rxBytes"] {
+            some(pod, path);
+        }
+        some(&pod["containers"][0], "/memory/workingSetBytes");
+    }
+    kubectl.until_says(
+        &format!("get --raw /api/v1/nodes/{node}/proxy/configz"),
+        ["\"kind\":\"KubeletConfiguration\"", "\"syncFrequency\":\"1m0s\""],
+    );
+}
+
 #[test]
 fn a_deployment_runs_answers_and_leaves_nothing() {
     let Some(machine) = Machine::start() else { return };
@@ -130,6 +156,7 @@ fn a_deployment_runs_answers_and_leaves_nothing() {
     });
     assert_eq!((sandboxes, running), (3, 2), "two that run, one that is done");
     let node = &json(&kubectl, "nodes")["items"][0];
+    figures(&kubectl, node["metadata"]["name"].as_str().unwrap());
     let runtime = node["status"]["nodeInfo"]["containerRuntimeVersion"].as_str().unwrap();
     assert!(runtime.starts_with("containerd://"), "{runtime}");
     assert!(node["status"]["images"].to_string().contains(images::BUSYBOX), "{node}");

@@ -9,10 +9,12 @@ use prost::{Enumeration, Message};
 
 mod containers;
 mod images;
+mod stats;
 mod streaming;
 
 pub use containers::*;
 pub use images::*;
+pub use stats::*;
 pub use streaming::*;
 
 /// `map<string, string>`.

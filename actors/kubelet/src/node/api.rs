@@ -17,11 +17,11 @@ use crate::cri::Image;
 /// Where Leases of nodes are.
 const LEASES: &str = "kube-node-lease";
 /// Seconds after which a silent node counts as lost (upstream `nodeLeaseDurationSeconds`).
-const LEASE_SECONDS: i64 = 40;
+pub(crate) const LEASE_SECONDS: i64 = 40;
 /// Images that a node's status lists at most (upstream `nodeStatusMaxImages`).
 const IMAGES: usize = 50;
 /// What a status that did not change is written after (upstream `nodeStatusReportFrequency`), in seconds.
-const REPORT: i64 = 300;
+pub(crate) const REPORT: i64 = 300;
 
 /// What the API said of the node last.
 #[derive(Clone, Debug)]

@@ -14,11 +14,11 @@ use crate::pod::{Stage, specs};
 /// Upstream `nodeLeaseRenewIntervalFraction` of 40 s.
 const RENEW: Duration = Duration::from_secs(10);
 /// Upstream `nodeStatusUpdateFrequency`.
-const CHECK: Duration = Duration::from_secs(10);
+pub(crate) const CHECK: Duration = Duration::from_secs(10);
 /// Between two looks at the disk (upstream `ImageGCPeriod`).
 const COLLECT: Duration = Duration::from_secs(300);
 /// Between two looks at the sizes of logs (upstream `containerLogMonitorInterval`).
-const ROTATE: Duration = Duration::from_secs(10);
+pub(crate) const ROTATE: Duration = Duration::from_secs(10);
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(1);
 

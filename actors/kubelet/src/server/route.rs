@@ -8,7 +8,7 @@ use oarlock_schema::Str;
 
 use super::answer::{self, Answer, Refusal};
 use super::place::Place;
-use super::{Server, proxy, stats};
+use super::{Server, configz, proxy, stats};
 use crate::cri::{self, Streams};
 use crate::fleet::{Found, KubeletHandle};
 
@@ -43,6 +43,7 @@ pub(super) async fn route(
         }
         ("/runningpods", _) => Ok(answer::whole(200, "application/json", stats::running(node).await?)),
         ("/stats/summary" | "/stats", _) => Ok(answer::whole(200, "application/json", stats::summary(node).await?)),
+        ("/configz", _) => Ok(answer::whole(200, "application/json", configz::configz(node))),
         ("/metrics", _) => {
             Ok(answer::whole(200, "text/plain; version=0.0.4; charset=utf-8", oarlock_telemetry::registry().encode()))
         }

@@ -1,4 +1,7 @@
-//! What the kubelet's server tells of pods: which run, since when, and what a container's spec says about its terminal.
+//! What the kubelet's server tells of pods: which run, since when, what they use, and what a container's spec says about its terminal.
+
+mod node;
+mod usage;
 
 use oarlock_meta::Status;
 use oarlock_schema::{Str, resource};
@@ -8,6 +11,7 @@ use super::answer::Refusal;
 use super::place::Place;
 use crate::cri::SandboxState;
 use crate::fleet::KubeletHandle;
+use crate::manifests::HASH;
 
 /// A list of pods is read up to so many bytes.
 const MAX_LIST: usize = 256 << 20;
@@ -21,23 +25,37 @@ async fn pods(node: &KubeletHandle) -> Result<Vec<Value>, Status> {
     }
 }
 
-/// `/stats/summary` (`k8s.io/kubelet/pkg/apis/stats/v1alpha1`): the pods that have started, and their containers. Figures that nobody takes are
-/// absent, as upstream leaves out what a runtime does not tell.
+/// `/stats/summary` (`k8s.io/kubelet/pkg/apis/stats/v1alpha1`): the node, the pods that have started, and their containers. Figures that nobody
+/// takes are absent, as upstream leaves out what a runtime does not tell.
 pub(super) async fn summary(node: &KubeletHandle) -> Result<Vec<u8>, Refusal> {
     let pods = pods(node).await?;
+    let used = node.runtime().list_pod_sandbox_stats().await;
+    let used = used.map_err(|error| Refusal::new(500, error.to_string()))?;
     let started = pods.iter().filter_map(|pod| {
         let start = pod.pointer("/status/startTime")?;
         let of = |field| pod.pointer(field).cloned().unwrap_or_default();
         let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array).into_iter().flatten();
         let running = statuses.filter_map(|status| {
             let since = status.pointer("/state/running/startedAt")?;
-            Some(json!({"name": status.get("name"), "startTime": since}))
+            Some((status.get("name")?.as_str()?, json!({"name": status.get("name"), "startTime": since})))
         });
         let reference =
             json!({"name": of("/metadata/name"), "namespace": of("/metadata/namespace"), "uid": of("/metadata/uid")});
-        Some(json!({"podRef": reference, "startTime": start, "containers": running.collect::<Vec<_>>()}))
+        // The runtime knows a static pod by the hash of its manifest, not by its mirror's uid.
+        let hash = pod.pointer("/metadata/annotations").and_then(|all| all.get(HASH)).and_then(Value::as_str);
+        let uid = hash.or(pod.pointer("/metadata/uid")?.as_str()).unwrap_or_default();
+        let own = usage::of_pod(&used, uid);
+        let running = running.map(|(name, shown)| usage::of_container(own, name, shown)).collect::<Vec<_>>();
+        Some(usage::pod(own, json!({"podRef": reference, "startTime": start, "containers": running})))
     });
-    let summary = json!({"node": {"nodeName": node.name()}, "pods": started.collect::<Vec<_>>()});
+    let mut of_node = json!({"nodeName": node.name()});
+    if let (Some(machine), Some(into)) = (node.machine(), of_node.as_object_mut()) {
+        // Where images are is told by the runtime; without it the rest still stands.
+        let images = node.runtime().image_fs().await.ok();
+        let figures = node::figures(&machine.root_dir, images.as_deref());
+        into.extend(figures.map_err(|error| Refusal::new(500, error.to_string()))?);
+    }
+    let summary = json!({"node": of_node, "pods": started.collect::<Vec<_>>()});
     Ok(summary.to_string().into_bytes())
 }
 
