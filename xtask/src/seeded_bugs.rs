@@ -91,6 +91,7 @@ const BUGS: &[Bug] = &[
         Some("store"),
         "most_recent_reads_share_barriers_that_began_after_they_arrived",
     ),
+    bug("delete_claimed", "oarlock-store", Some("store"), "a_delete_is_acknowledged_to_one_caller"),
     bug("reload_goes_back", "oarlock-store", Some("store"), "a_reload_shows_no_older_state"),
     bug(
         "stale_negative",

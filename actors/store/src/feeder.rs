@@ -109,12 +109,19 @@ pub(crate) struct Feeder {
 impl Feeder {
     /// The actor's loop: follows the log from where the View is; loads again after a hole or a compaction.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
+        let mut told = None;
         while !ctx.is_stopping() {
             let error = match ctx.or_stop(self.follow()).await {
                 None => return Ok(()),
                 Some(error) => error,
             };
-            tracing::warn!(%error, "the view lost the log's tail");
+            // A log that stays away is told of once.
+            let at = self.view.applied();
+            if told.replace(at) == Some(at) {
+                tracing::debug!(%error, "the view is still without the log's tail");
+            } else {
+                tracing::warn!(%error, "the view lost the log's tail");
+            }
             match error {
                 Error::Dead => return Err(error.into()),
                 Error::Compacted { .. } | Error::Corrupt(_) => {

@@ -2,7 +2,8 @@
 //!
 //! A committed write is answered when the View has applied it, a conflict when the View has applied what it conflicts
 //! with. An unknown outcome is looked for in the events of its key: our bytes are our write; for updates and deletes,
-//! our predecessor followed by anything else is a conflict, because no revision comes twice. A create that meets
+//! our predecessor followed by another write is a conflict, because no revision comes twice. A delete of it is nobody's
+//! in particular: it carries no bytes, and two callers must not both be told that it was theirs. A create that meets
 //! another's create proves nothing: it may be late, and land after that one's delete. What is not seen before the
 //! deadline stays unknown.
 
@@ -55,6 +56,10 @@ pub(crate) async fn answer(
                 let telling = |event: &Event| is_ours(event, write, indexer) || succeeds(event, write);
                 let event = find(view, write, before, deadline, telling).await.ok_or(WriteError::Unknown)?;
                 if !is_ours(&event, write, indexer) {
+                    #[cfg(not(seeded_bug = "delete_claimed"))]
+                    if write.append.value.is_none() && event.kind == EventKind::Deleted {
+                        return Err(WriteError::Unknown);
+                    }
                     let current = view.get(&write.append.key).map(|entry| entry.revision);
                     return Err(WriteError::Conflict { index, current, cause: Cause::Head });
                 }
@@ -106,7 +111,6 @@ fn is_ours(event: &Event, write: &Write, indexer: &dyn Indexer) -> bool {
     }
     match write.entry(event.revision, indexer) {
         Some(ours) => event.kind != EventKind::Deleted && ours.body == event.entry.body,
-        // A delete has no bytes to compare; whoever deleted this version, the caller's wish is fulfilled.
-        None => event.kind == EventKind::Deleted,
+        None => cfg!(seeded_bug = "delete_claimed") && event.kind == EventKind::Deleted,
     }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 use common::{PODS, create, json, pod, put, soon, start, start_with, stop, system};
 use oarlock_runtime::clock;
 use oarlock_storage::embedded;
+use oarlock_storage::testing::faulty::{Faults, FaultyLog};
 use oarlock_storage::testing::gated::GatedLog;
 use oarlock_storage::testing::recording_hook;
 use oarlock_storage::testing::sim_disk::SimDisk;
-use oarlock_storage::{Append, Cause, EmbeddedLog, Fatal, Key, MemoryLog, Revision};
+use oarlock_storage::{Append, Cause, EmbeddedLog, Fatal, Key, Log, MemoryLog, Outcome, Revision};
 use oarlock_store::{EventKind, Interest, Options, Write, WriteError};
 
 #[tokio::test(start_paused = true)]
@@ -264,4 +265,26 @@ async fn a_reload_shows_no_older_state() {
     assert!(gone.is_err(), "the view is not loaded again: {gone:?}");
     done.store(true, std::sync::atomic::Ordering::Release);
     assert!(reader.await.unwrap() > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_is_acknowledged_to_one_caller() {
+    let system = system().await;
+    let inner = MemoryLog::new();
+    let Outcome::Committed(made) = inner.append(Append::create(pod("a"), json("a", 1))).await.unwrap() else {
+        panic!()
+    };
+    let faults = Faults { lose_answer: 0, drop: 100, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
+    let faulty = FaultyLog::new(Arc::new(inner), faults, 1);
+    let store = start(&system, Arc::new(faulty.clone())).await;
+    let delete = || Write::new(Append::delete(pod("a"), made));
+    let mut lost = Box::pin(store.write(delete(), soon()));
+    while faulty.bites().dropped.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        assert!(futures::poll!(&mut lost).is_pending());
+        tokio::task::yield_now().await;
+    }
+    faulty.calm();
+    store.write(delete(), soon()).await.unwrap();
+    let lost = lost.await;
+    assert!(matches!(lost, Err(WriteError::Unknown)), "{lost:?}");
 }
