@@ -154,8 +154,9 @@ impl EtcdLog {
     async fn note_size(&self) {
         let status: Result<StatusResponse, Failure> =
             self.shared.members.read("/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
-        if let Ok(status) = status {
-            self.shared.stored_bytes.store(u64::try_from(status.db_size).unwrap_or(0), Ordering::Relaxed);
+        match status {
+            Ok(status) => self.shared.stored_bytes.store(u64::try_from(status.db_size).unwrap_or(0), Ordering::Relaxed),
+            Err(failure) => tracing::debug!(?failure, "etcd does not say its size; the last one known stands"),
         }
     }
 }

@@ -94,7 +94,6 @@ impl EtcdTail {
 
     /// Asks how far the watch is, now and then; says when to ask again.
     fn ask(&mut self, wanted: Revision) -> Result<Option<Instant>, Error> {
-        #[allow(clippy::disallowed_methods, reason = "tokio's clock, which virtual time governs")]
         let now = Instant::now();
         let (first, last) = self.asked.unwrap_or((now, now));
         if now - first > STALE {
