@@ -123,10 +123,11 @@ impl EtcdTail {
             let progress = true;
             #[cfg(not(seeded_bug = "header_as_progress"))]
             let progress = !message.created;
-            if progress {
-                self.progress = self.progress.max(revision(header.revision));
-                // Who wants more than this must ask anew.
-                self.asked = self.asked.map(|(first, _)| (first, first));
+            let at = revision(header.revision);
+            if progress && at > self.progress {
+                // It moves: who wants more may ask at once, and need not fear that it stands still.
+                self.progress = at;
+                self.asked = None;
             }
             return Ok(());
         }
