@@ -99,6 +99,12 @@ const BUGS: &[Bug] = &[
         Some("lagging"),
         "nothing_is_missing_that_another_server_acknowledged",
     ),
+    bug(
+        "stale_unchanged",
+        "oarlock-service-apiserver",
+        Some("lagging"),
+        "a_change_that_changes_nothing_is_not_answered_from_what_was",
+    ),
     bug("header_as_progress", "oarlock-storage", Some("etcd"), "keys_of_others_move_the_tail_on_and_nothing_else"),
     bug(
         "retry_after_unknown",

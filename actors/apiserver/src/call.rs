@@ -31,8 +31,12 @@ impl Server {
     /// # Errors
     /// The Status with which the call is answered.
     pub async fn execute(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
+        // Lists and gets prove what they need themselves.
         if call.is_read() || !self.store().is_shared() {
             return self.perform(caller, target, call).await;
+        }
+        if reads_first(&call) {
+            self.fresh_enough(None, caller.deadline).await?;
         }
         // What refuses a write was read in a View that may lag behind another server's acknowledgement. Only a refusal
         // that still stands once freshness is proven is one.
@@ -86,6 +90,16 @@ impl Server {
                 verbs::delete_collection::delete_collection(self, caller, target, &list, &options).await?,
             )),
         }
+    }
+}
+
+/// Whether the answer is as fresh as what is read for it: no commit would show that it was out of date.
+fn reads_first(call: &Call) -> bool {
+    match call {
+        Call::Create(_, options) | Call::Update(_, options) | Call::Patch(_, _, options) => options.dry_run,
+        Call::Delete(options) => options.dry_run,
+        Call::Get(_) | Call::List(_) => false,
+        Call::DeleteCollection(..) => true,
     }
 }
 

@@ -8,7 +8,7 @@ use oarlock_auth::{Attributes, Authenticators, Authorizers, Decision};
 use oarlock_meta::{Revision, Status};
 use oarlock_registry::Reader;
 use oarlock_runtime::{Instant, clock};
-use oarlock_store::{Store, View};
+use oarlock_store::{Entry, Store, View};
 
 use crate::caller::Caller;
 
@@ -157,6 +157,17 @@ impl Server {
             None => self.parts.store.fresh(deadline).await.map(|_| ()),
         };
         result.map_err(crate::errors::read)
+    }
+
+    /// Whether the entry is its object's newest state. Where other servers write too that is proven, so a write that would change nothing is
+    /// not answered from state that is out of date.
+    ///
+    /// # Errors
+    /// What [`Server::fresh_enough`] says.
+    pub(crate) async fn is_newest(&self, entry: &Entry, deadline: Instant) -> Result<bool, Status> {
+        #[cfg(not(seeded_bug = "stale_unchanged"))]
+        self.fresh_enough(None, deadline).await?;
+        Ok(self.view().get(&entry.key).is_some_and(|newest| newest.revision == entry.revision))
     }
 
     /// Authorizes a verb on a resource.

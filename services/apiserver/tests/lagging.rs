@@ -1,4 +1,4 @@
-//! A server whose View lags behind what another acknowledged refuses nothing for that.
+//! A server whose View lags behind what another acknowledged refuses nothing for that, and takes nothing old for what is.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -57,6 +57,11 @@ async fn ask(client: &Client, what: &str) -> Result<(), oarlock_meta::Status> {
             let body = (PatchType::Merge, r#"{"data":{"seen":"yes"}}"#);
             client.patch(resource, "", (namespace, what), body, WriteOptions::default()).await.map(drop)
         }
+        "replaced" => client.update(resource, config_map(what)).await.map(drop),
+        "dry-run" => {
+            let (body, options) = ((PatchType::Merge, "{}"), WriteOptions { dry_run: true, ..WriteOptions::default() });
+            client.patch(resource, "", (namespace, what), body, options).await.map(drop)
+        }
         "deleted" => client.delete(resource, namespace, what, DeleteOptions::default()).await.map(drop),
         _ => client.get(resource, namespace, what).await.map(drop),
     }
@@ -66,16 +71,46 @@ async fn ask(client: &Client, what: &str) -> Result<(), oarlock_meta::Status> {
 async fn nothing_is_missing_that_another_server_acknowledged() {
     let log = MemoryLog::new();
     let ((one, _), (two, hold)) = (server(&log).await, server(&log).await);
-    for what in ["patched", "deleted", "read"] {
+    for what in ["patched", "replaced", "deleted", "dry-run", "read"] {
         hold.hold_tails(true);
         one.create(config_maps(), config_map(what)).await.unwrap();
-        let mut asked = Box::pin(ask(&two, what));
-        // It cannot know yet, and must not guess.
-        for _ in 0..200 {
-            assert!((&mut asked).now_or_never().is_none(), "{what} was answered before it could be seen");
-            tokio::task::yield_now().await;
-        }
-        hold.hold_tails(false);
-        asked.await.unwrap_or_else(|status| panic!("{what}: {status}"));
+        let asked = held(&hold, ask(&two, what)).await;
+        asked.unwrap_or_else(|status| panic!("{what}: {status}"));
     }
+}
+
+#[tokio::test]
+async fn a_change_that_changes_nothing_is_not_answered_from_what_was() {
+    let log = MemoryLog::new();
+    let ((one, _), (two, hold)) = (server(&log).await, server(&log).await);
+    let name = "changed";
+    one.create(config_maps(), config_map(name)).await.unwrap();
+    for conditional in [false, true] {
+        let mut again = two.get(config_maps(), "default", name).await.unwrap().obj().unwrap();
+        hold.hold_tails(true);
+        let changed = (PatchType::Merge, r#"{"data":{"seen":"yes"}}"#);
+        one.patch(config_maps(), "", ("default", name), changed, WriteOptions::default()).await.unwrap();
+        if !conditional {
+            again.meta_mut().unwrap().clear_resource_version();
+        }
+        let answer = held(&hold, two.update(config_maps(), again)).await;
+        if conditional {
+            assert_eq!(answer.unwrap_err().code, 409, "the body names a revision that has passed");
+        } else {
+            answer.unwrap();
+            let now = one.get(config_maps(), "default", name).await.unwrap().obj().unwrap();
+            assert!(now.at(&["data"]).is_none(), "the unconditional update was the last: {now:?}");
+        }
+    }
+}
+
+/// What comes of a request that is made while nothing is seen; it must not guess.
+async fn held<T>(hold: &GatedLog, request: impl Future<Output = T>) -> T {
+    let mut asked = Box::pin(request);
+    for _ in 0..200 {
+        assert!((&mut asked).now_or_never().is_none(), "answered before it could be known");
+        tokio::task::yield_now().await;
+    }
+    hold.hold_tails(false);
+    asked.await
 }

@@ -47,7 +47,7 @@ pub async fn delete(
         let mut together = attributes.together;
         let now = Now { unix: clock::wall().as_second(), format: |unix| Time::from_unix(unix).to_string() };
         let committed = match delete::plan(target.kind, &obj, entry.revision.get(), options, now)? {
-            Plan::Pending => return Ok(Deleted::Pending(entry)),
+            Plan::Pending => server.is_newest(&entry, caller.deadline).await?.then_some(Deleted::Pending(entry)),
             Plan::Remove => {
                 let _turn = crate::allocate::turn(server, target, None, Some(&obj)).await;
                 together.extend(crate::allocate::on_delete(server, target, &obj));

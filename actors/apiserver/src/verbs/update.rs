@@ -169,7 +169,10 @@ pub async fn modify(
         }
         let encoded = stages::encode(&key, &mut obj);
         if together.is_empty() && ownership::is_same(&obj, &old) {
-            return Ok(Updated::Changed(entry));
+            if server.is_newest(&entry, caller.deadline).await? {
+                return Ok(Updated::Changed(entry));
+            }
+            continue;
         }
         let append = Append::update(key.clone(), entry.revision, encoded.value);
         match stages::commit(server, caller, append, encoded.parts, together, options.dry_run).await? {
