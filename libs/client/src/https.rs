@@ -1,6 +1,6 @@
 //! The HTTPS transport: HTTP/2 over TLS to one or several apiservers, ours or upstream's.
 //!
-//! Calls are spread over all servers; one that cannot be reached is left out for a while. Bodies are JSON. A call is repeated only when it is
+//! Calls are spread over all servers that are ready. Bodies are JSON. A call is repeated, elsewhere if there is an elsewhere, only when it is
 //! safe: reads after any failure of the connection; writes only when the server certainly did not begin with them (the connection was never
 //! made, the stream was refused, a GOAWAY excluded it) or refused them with 429 or 503 and a time to come back. What happened to any other
 //! write is unknown, and the 504 says so.
@@ -30,7 +30,9 @@ mod compose;
 mod connection;
 mod endpoint;
 mod frames;
+mod names;
 mod pool;
+mod server;
 mod token;
 mod watch;
 
@@ -40,6 +42,7 @@ pub use endpoint::{Auth, Endpoint, Error};
 use attempt::{Failure, Retry, Verdict};
 use compose::Composed;
 use pool::{Pool, Stream};
+use server::Server;
 use token::Token;
 
 /// How long the headers of a watch may take: it begins with work on the server, but not with much.
@@ -106,8 +109,12 @@ impl Https {
         let mut retry = Retry::new(prepared.safe, deadline);
         loop {
             let failure = match self.once(prepared, deadline).await {
-                Ok(response) => match answer::refusal(&response.0) {
-                    Some(refusal) => Failure::Refused(refusal, Box::new(response)),
+                Ok((response, server)) => match answer::refusal(&response.0) {
+                    Some(mut refusal) => {
+                        // A 429 is about the call or its caller, a 503 about the server.
+                        refusal.elsewhere = refusal.code == 503 && self.pool.refused(&server);
+                        Failure::Refused(refusal, Box::new(response))
+                    }
                     None => return Ok(response),
                 },
                 Err(failure) => failure,
@@ -127,9 +134,9 @@ impl Https {
     }
 
     /// One attempt: a connection, the request, the head of the answer.
-    async fn once(&self, prepared: &Prepared, deadline: Instant) -> Result<Response, Failure> {
+    async fn once(&self, prepared: &Prepared, deadline: Instant) -> Result<(Response, Arc<Server>), Failure> {
         let connecting = timeout_at(deadline, self.pool.connection()).await;
-        let mut connection = connecting.map_err(|_| Failure::Unreachable(self.pool.unreachable()))??;
+        let (mut connection, server) = connecting.map_err(|_| Failure::Unreachable(self.pool.unreachable()))??;
         let composed = &prepared.composed;
         let mut request = http::Request::new(Full::new(composed.body.clone()));
         *request.method_mut() = composed.method.clone();
@@ -149,7 +156,7 @@ impl Https {
         if authorized && response.status() == http::StatusCode::UNAUTHORIZED {
             return Err(Failure::Unauthorized(Box::new((response, stream))));
         }
-        Ok((response, stream))
+        Ok(((response, stream), server))
     }
 }
 

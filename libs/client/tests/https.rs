@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +28,8 @@ struct Server {
     hits: Arc<AtomicUsize>,
     connections: Arc<AtomicUsize>,
     goaway: Arc<Notify>,
+    /// What `/readyz` says.
+    ready: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -50,17 +52,25 @@ async fn serve(pki: &Pki, handler: Handler) -> Server {
     let tls = tokio_rustls::TlsAcceptor::from(Arc::new(tls));
     let (hits, connections, goaway) =
         (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Arc::<Notify>::default());
-    let (counted, accepted, going) = (hits.clone(), connections.clone(), goaway.clone());
+    let ready = Arc::new(AtomicBool::new(true));
+    let (counted, accepted, going, said) = (hits.clone(), connections.clone(), goaway.clone(), ready.clone());
     let task = tokio::spawn(async move {
         let mut all = tokio::task::JoinSet::new();
         loop {
             let (tcp, _) = listener.accept().await.unwrap();
             accepted.fetch_add(1, Ordering::SeqCst);
             let (tls, handler, hits, going) = (tls.clone(), handler.clone(), counted.clone(), going.clone());
+            let said = said.clone();
             all.spawn(async move {
                 let Ok(tls) = tls.accept(tcp).await else { return };
                 let service =
-                    hyper::service::service_fn(move |request| handler(hits.fetch_add(1, Ordering::SeqCst), request));
+                    hyper::service::service_fn(move |request: Request<Incoming>| -> BoxFuture<'static, Answer> {
+                        if request.uri().path() == "/readyz" {
+                            let code = if said.load(Ordering::SeqCst) { 200 } else { 500 };
+                            return Box::pin(async move { json(code, "") });
+                        }
+                        handler(hits.fetch_add(1, Ordering::SeqCst), request)
+                    });
                 let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                     .serve_connection(TokioIo::new(tls), service);
                 let mut serving = std::pin::pin!(serving);
@@ -73,7 +83,7 @@ async fn serve(pki: &Pki, handler: Handler) -> Server {
             });
         }
     });
-    Server { address, hits, connections, goaway, task }
+    Server { address, hits, connections, goaway, ready, task }
 }
 
 fn handler<F>(handle: impl Fn(usize, Request<Incoming>) -> F + Send + Sync + 'static) -> Handler
@@ -84,9 +94,13 @@ where
 }
 
 fn client(pki: &Pki, servers: &[&Server]) -> Client {
+    client_at(pki, servers.iter().map(|server| server.address.clone()).collect())
+}
+
+fn client_at(pki: &Pki, servers: Vec<String>) -> Client {
     let trust = tls::ServerTrust::Authorities(vec![pki.ca.certificate().clone()]);
     let endpoint = Endpoint {
-        servers: servers.iter().map(|server| server.address.clone()).collect(),
+        servers,
         tls: Arc::new(tls::client_config(trust, None).unwrap()),
         server_name: None,
         auth: Auth::None,
@@ -347,6 +361,82 @@ async fn calls_go_to_all_servers_and_round_the_one_that_died() {
         client.get(configmaps(), "d", "a").await.unwrap();
     }
     assert!(hits(&second) >= 14, "{}", hits(&second));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_ready_gets_nothing_while_another_is() {
+    let pki = pki();
+    let ok = || handler(|_, _| async { json(200, CM) });
+    let (first, second) = (serve(&pki, ok()).await, serve(&pki, ok()).await);
+    first.ready.store(false, Ordering::SeqCst);
+    let client = client(&pki, &[&first, &second]);
+    let hits = |server: &Server| server.hits.load(Ordering::SeqCst);
+    for _ in 0..10 {
+        client.create(configmaps(), configmap()).await.unwrap();
+    }
+    assert_eq!((hits(&first), hits(&second)), (0, 10));
+    // It is asked again, and not by those who wait.
+    first.ready.store(true, Ordering::SeqCst);
+    until(async || {
+        client.get(configmaps(), "d", "a").await.unwrap();
+        hits(&first) > 0
+    })
+    .await;
+    // Where there is no other, one that says it is not ready is better than none.
+    second.task.abort();
+    first.ready.store(false, Ordering::SeqCst);
+    first.goaway.notify_one();
+    for _ in 0..10 {
+        client.get(configmaps(), "d", "a").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_503_sends_a_call_to_another_server_at_once() {
+    let pki = pki();
+    // An hour is longer than any call may take.
+    let busy = || Ok(Response::builder().status(503).header("retry-after", "3600").body(full("stopping")).unwrap());
+    let first = serve(&pki, handler(move |_, _| async move { busy() })).await;
+    let second = serve(&pki, handler(|_, _| async { json(200, CM) })).await;
+    first.ready.store(true, Ordering::SeqCst);
+    let client = client(&pki, &[&first, &second]);
+    let hits = |server: &Server| server.hits.load(Ordering::SeqCst);
+    while hits(&first) == 0 {
+        client.create(configmaps(), configmap()).await.unwrap();
+    }
+    first.ready.store(false, Ordering::SeqCst);
+    for _ in 0..10 {
+        client.create(configmaps(), configmap()).await.unwrap();
+    }
+    assert_eq!(hits(&first), 1, "it is left alone");
+}
+
+#[tokio::test]
+async fn a_name_stands_for_all_its_addresses() {
+    let pki = pki();
+    let server = serve(&pki, handler(|_, _| async { json(200, CM) })).await;
+    let port = server.address.rsplit(':').next().unwrap().to_owned();
+    let client = client_at(&pki, vec![format!("https://localhost:{port}"), server.address.clone()]);
+    for _ in 0..10 {
+        client.get(configmaps(), "d", "a").await.unwrap();
+    }
+    // At 127.0.0.1 by name and by number; where `localhost` is ::1 too, nobody is there.
+    assert_eq!((server.connections.load(Ordering::SeqCst), server.hits.load(Ordering::SeqCst)), (2, 10));
+    let nobody = client_at(&pki, vec![format!("https://no-such-host.invalid:{port}"), server.address.clone()]);
+    for _ in 0..4 {
+        nobody.get(configmaps(), "d", "a").await.unwrap();
+    }
+}
+
+/// Looks until it is so.
+async fn until(mut so: impl AsyncFnMut() -> bool) {
+    for _ in 0..3000 {
+        if so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not become so");
 }
 
 #[tokio::test]

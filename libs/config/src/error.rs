@@ -38,6 +38,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A server's address is none.
+    #[error("server: {reason}")]
+    Server {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A configuration could not be rendered.
     #[error("render the kubeconfig: {0}")]
     Render(serde_norway::Error),

@@ -40,6 +40,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
 pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
     let resolved =
         Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
+    let resolved = resolved.at(&args.server)?;
     let known: Vec<&str> = oarlock_controllers::ROWS.iter().map(|row| row.name).collect();
     let disable = choice::disabled(&known, &args.controllers, &args.disable)?;
     let root_ca = root_ca(args, &resolved.trust)?;

@@ -10,6 +10,11 @@ pub struct Args {
     /// How to reach the API server. Without --data-dir also as whom, which must be `system:node:<node name>`.
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: PathBuf,
+    /// API servers to speak to instead of the kubeconfig's one, all with its authorities: `https://host:port`, several times or with commas.
+    /// Requests go to all that are ready, and a watch goes on at another when its own ends. A name with several addresses, here or in the
+    /// kubeconfig, does the same.
+    #[arg(long, visible_alias = "master", value_delimiter = ',', value_name = "URL,…")]
+    pub server: Vec<String>,
     /// What runs containers: `sim` simulates them, `containerd` makes this machine a node.
     #[arg(long, default_value = "sim", value_parser = ["sim", "containerd"])]
     pub runtime: String,

@@ -25,6 +25,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let signals = shutdown::signals(&system)?;
     let resolved =
         Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
+    let resolved = resolved.at(&args.server)?;
     let signer = args.data_dir.as_deref().map(Signer::open).transpose()?;
     anyhow::ensure!(
         args.count == 1 || signer.is_some(),
@@ -55,7 +56,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         fleet.add(client, NodeConfig { port: bound.port, ..config }).await?;
     }
     serve::start(&system, &fleet, &args.serve, bound, &resolved, signer.as_ref()).await?;
-    tracing::info!(server = %resolved.server, nodes = args.count, runtime = %args.runtime, "kubelets run");
+    tracing::info!(servers = ?resolved.servers().collect::<Vec<_>>(), nodes = args.count, runtime = %args.runtime, "kubelets run");
     match shutdown::run(&system, signals, Graces::default()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),

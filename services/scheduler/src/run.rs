@@ -22,12 +22,13 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let signals = shutdown::signals(&system)?;
     let resolved =
         Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
+    let resolved = resolved.at(&args.server)?;
     let endpoint = Endpoint::new(&resolved, concat!("kube-scheduler/", env!("CARGO_PKG_VERSION")))?;
     let connections = system.gate("client", Phase::Informers);
     let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
     let config = Config { names: args.scheduler_name, max_binds: args.max_binds };
     Scheduler::spawn(&system, client, config).await?;
-    tracing::info!(server = %resolved.server, "scheduler runs");
+    tracing::info!(servers = ?resolved.servers().collect::<Vec<_>>(), "scheduler runs");
     match shutdown::run(&system, signals, Graces::default()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),

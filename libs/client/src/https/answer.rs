@@ -53,7 +53,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<u32> {
 pub(super) fn refusal<B>(response: &Response<B>) -> Option<Refusal> {
     let code = response.status().as_u16();
     let after = retry_after(response.headers()).map(|seconds| Duration::from_secs(seconds.into()));
-    matches!(code, 429 | 503).then_some(Refusal { code, after })
+    matches!(code, 429 | 503).then_some(Refusal { code, after, elsewhere: false })
 }
 
 /// A successful answer.

@@ -42,6 +42,8 @@ pub(super) struct Refusal {
     pub(super) code: u16,
     /// When to come back, if the server says so.
     pub(super) after: Option<Duration>,
+    /// Another server may do it now.
+    pub(super) elsewhere: bool,
 }
 
 /// What to do.
@@ -104,7 +106,10 @@ impl Retry {
         if self.refusals > REFUSALS || (refusal.after.is_none() && !self.safe && refusal.code != 429) {
             return Verdict::Answer(response);
         }
-        let pause = refusal.after.unwrap_or_else(|| self.pause()).max(FIRST);
+        let pause = match refusal.elsewhere {
+            true => Duration::ZERO,
+            false => refusal.after.unwrap_or_else(|| self.pause()).max(FIRST),
+        };
         if self.left() <= pause { Verdict::Answer(response) } else { Verdict::Again(pause, "refused") }
     }
 

@@ -1,6 +1,7 @@
 //! One HTTP/2 connection, and the streams on it.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,8 @@ use super::attempt::Failure;
 
 /// How long TCP, TLS and the HTTP/2 handshake may take together.
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long a server may take to say that it is ready.
+const READY: Duration = Duration::from_secs(2);
 /// A connection that was silent for so long is asked whether it lives …
 const PING: Duration = Duration::from_secs(30);
 /// … and is given up when it does not answer in this time (both as client-go).
@@ -79,16 +82,25 @@ pub(super) struct Connection {
 }
 
 /// An address, taken apart.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Base {
-    /// `host:port` for TCP.
     pub(super) host: String,
     pub(super) port: u16,
+    /// Where the host is; `None`: nobody has looked yet.
+    pub(super) address: Option<SocketAddr>,
     /// `host[:port]` for `:authority`.
     pub(super) authority: String,
     /// What comes before each path, without a slash at the end.
     pub(super) prefix: String,
     pub(super) name: ServerName<'static>,
+}
+
+impl std::fmt::Display for Base {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.authority)?;
+        // A name's address is worth telling.
+        self.address.filter(|at| self.host.parse() != Ok(at.ip())).map_or(Ok(()), |at| write!(f, " ({at})"))
+    }
 }
 
 impl Connection {
@@ -99,7 +111,11 @@ impl Connection {
         spawn: Arc<dyn Spawn>,
     ) -> Result<Self, String> {
         let making = async {
-            let tcp = TcpStream::connect((base.host.as_str(), base.port)).await.map_err(|e| e.to_string())?;
+            let tcp = match base.address {
+                Some(address) => TcpStream::connect(address).await,
+                None => TcpStream::connect((base.host.as_str(), base.port)).await,
+            };
+            let tcp = tcp.map_err(|e| e.to_string())?;
             tcp.set_nodelay(true).map_err(|e| e.to_string())?;
             let tls = TlsConnector::from(tls).connect(base.name.clone(), tcp).await.map_err(|e| e.to_string())?;
             if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
@@ -117,7 +133,7 @@ impl Connection {
                 .await
                 .map_err(|e| chain(&e))
         };
-        let at = format!("{}:{}", base.host, base.port);
+        let at = base.to_string();
         let (sender, connection) = timeout(CONNECT, making)
             .await
             .unwrap_or_else(|_| Err("timed out".to_owned()))
@@ -139,6 +155,19 @@ impl Connection {
     /// How many streams are open.
     pub(super) fn streams(&self) -> usize {
         self.open.load(Ordering::Relaxed)
+    }
+
+    /// Asks whether the server is ready. Only its own word counts: one that does not let us ask is.
+    pub(super) async fn ready(&mut self) -> Result<(), String> {
+        let mut request = http::Request::new(Full::default());
+        *request.uri_mut() = self.uri("/readyz")?;
+        let answer = timeout(READY, self.send(request)).await;
+        match answer {
+            Ok(Ok((answer, _))) if answer.status().is_server_error() => Err(format!("{} is not ready", self.base)),
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err(format!("{} went away", self.base)),
+            Err(_) => Err(format!("{} does not say whether it is ready", self.base)),
+        }
     }
 
     /// The full URI of a path and query.

@@ -65,7 +65,7 @@ impl std::fmt::Debug for Auth {
 /// What the HTTPS transport needs to know.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Addresses `https://host[:port][/path]` of equal apiservers; at least one.
+    /// Addresses `https://host[:port][/path]` of equal apiservers; at least one. A name that stands for several addresses is that many servers.
     pub servers: Vec<String>,
     /// Whom to trust and the client certificate.
     pub tls: Arc<rustls::ClientConfig>,
@@ -97,7 +97,7 @@ impl Endpoint {
             Credential::TokenFile(path) => (None, Auth::TokenFile(path.clone())),
         };
         Ok(Self {
-            servers: vec![config.server.clone()],
+            servers: config.servers().map(str::to_owned).collect(),
             tls: Arc::new(tls::client_config(trust, identity)?),
             server_name: config.tls_server_name.clone(),
             auth,

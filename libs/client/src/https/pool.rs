@@ -1,46 +1,26 @@
-//! All connections to all servers.
+//! All connections to all servers: whose turn it is.
+//!
+//! Servers are used in turn. One that cannot be reached, answers 503 or is not ready is left to the others, for longer each time; when its time
+//! is over it is looked after beside the calls, which go on at the others until it does better. Where no other is left, everybody is tried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustls_pki_types::ServerName;
-use tokio::time::Instant;
 
 use super::attempt::Failure;
-use super::connection::{Base, Connection, STREAMS, Spawn};
+use super::connection::{Connection, Spawn};
 use super::endpoint::Error;
+use super::names::{Look, Names};
+use super::server::{Means, Server};
 
 pub(super) use super::connection::Stream;
 
-/// A server that could not be reached is left out for this long, then twice as long, …
-const OUT: Duration = Duration::from_millis(500);
-/// … up to this, as long as there are others.
-const OUT_MAX: Duration = Duration::from_secs(15);
-/// Connections to one server; beyond that streams queue.
-const CONNECTIONS: usize = 32;
-
-/// The servers, used in turn.
+/// See the module text.
 pub(super) struct Pool {
-    servers: Vec<Server>,
-    tls: Mutex<Arc<rustls::ClientConfig>>,
-    spawn: Arc<dyn Spawn>,
+    names: Arc<Names>,
+    means: Arc<Means>,
     next: AtomicUsize,
-}
-
-struct Server {
-    base: Arc<Base>,
-    connections: Mutex<Vec<Connection>>,
-    /// Held while connecting, so that a burst makes one connection and not one each.
-    dial: tokio::sync::Mutex<()>,
-    out: Mutex<Out>,
-}
-
-#[derive(Default)]
-struct Out {
-    failures: u32,
-    until: Option<Instant>,
 }
 
 impl Pool {
@@ -50,19 +30,15 @@ impl Pool {
         tls: Arc<rustls::ClientConfig>,
         spawn: Arc<dyn Spawn>,
     ) -> Result<Self, Error> {
-        if servers.is_empty() {
-            return Err(Error::Address { address: String::new(), reason: "there is none".to_owned() });
-        }
-        let servers =
-            servers.iter().map(|address| Ok(Server::new(base(address, name)?))).collect::<Result<_, Error>>()?;
+        let names = Arc::new(Names::new(servers, name)?);
         // Clients that start together should not all begin with the first server.
         let start = getrandom::u32().unwrap_or(0) as usize % 1024;
-        Ok(Self { servers, tls: Mutex::new(tls), spawn, next: AtomicUsize::new(start) })
+        Ok(Self { names, means: Arc::new(Means { tls: Mutex::new(tls), spawn }), next: AtomicUsize::new(start) })
     }
 
-    /// The servers' authorities.
-    pub(super) fn servers(&self) -> Vec<&str> {
-        self.servers.iter().map(|server| server.base.authority.as_str()).collect()
+    /// The servers' addresses, as they were given.
+    pub(super) fn servers(&self) -> Vec<String> {
+        self.names.given()
     }
 
     /// What to say when no connection was made in time.
@@ -71,97 +47,61 @@ impl Pool {
     }
 
     pub(super) fn renew(&self, tls: Arc<rustls::ClientConfig>) {
-        *self.tls.lock() = tls;
-        for server in &self.servers {
-            server.connections.lock().clear();
+        *self.means.tls.lock() = tls;
+        for server in self.names.servers().0.iter() {
+            server.forget();
         }
     }
 
-    /// A connection with room, to the next server that can be reached.
-    pub(super) async fn connection(&self) -> Result<Connection, Failure> {
+    /// `server` would not serve. Whether another may.
+    pub(super) fn refused(&self, server: &Server) -> bool {
+        let (servers, _) = self.names.servers();
+        if servers.len() > 1 {
+            server.failed(true);
+        }
+        servers.iter().any(|other| !std::ptr::eq(&**other, server) && !other.is_out())
+    }
+
+    /// A connection with room, to the next server that may serve.
+    pub(super) async fn connection(&self) -> Result<(Connection, Arc<Server>), Failure> {
+        let (mut servers, look) = self.names.servers();
+        if look == Look::First {
+            self.names.look_up().await;
+            servers = self.names.servers().0;
+        } else if look == Look::Again {
+            let names = Arc::clone(&self.names);
+            self.means.spawn.spawn(Box::pin(async move { names.look_up().await }));
+        }
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
-        let ring = self.servers.iter().cycle().skip(turn % self.servers.len()).take(self.servers.len());
+        let ring = servers.iter().cycle().skip(turn % servers.len().max(1)).take(servers.len());
+        let (good, bad): (Vec<&Arc<Server>>, Vec<&Arc<Server>>) = ring.partition(|server| !server.is_out());
+        let well = |server: &&Arc<Server>| !server.ails() && server.open().is_some();
+        let covered = good.iter().any(well);
+        let several = servers.len() > 1;
         let mut last = String::from("no server");
-        // Those that failed lately are tried only when no other is left.
-        let (good, bad): (Vec<&Server>, Vec<&Server>) = ring.partition(|server| !server.out());
-        for server in good.into_iter().chain(bad) {
-            match server.connection(&self.tls, &self.spawn).await {
-                Ok(connection) => return Ok(connection),
+        for server in &good {
+            if server.ails() && covered {
+                let (server, means) = (Arc::clone(server), Arc::clone(&self.means));
+                self.means.spawn.spawn(Box::pin(async move { server.look_after(&means).await }));
+                continue;
+            }
+            if !server.ails()
+                && let Some(connection) = server.open()
+            {
+                return Ok((connection, Arc::clone(server)));
+            }
+            match server.reach(&self.means, several).await {
+                Ok(connection) => return Ok((connection, Arc::clone(server))),
+                Err(why) => last = why,
+            }
+        }
+        // Nobody is known to be ready. One that says it is not may serve all the same.
+        for server in good.into_iter().filter(|server| server.doubtful()).chain(bad) {
+            match server.reach(&self.means, false).await {
+                Ok(connection) => return Ok((connection, Arc::clone(server))),
                 Err(why) => last = why,
             }
         }
         Err(Failure::Unreachable(last))
     }
-}
-
-impl Server {
-    fn new(base: Base) -> Self {
-        Self {
-            base: Arc::new(base),
-            connections: Mutex::default(),
-            dial: tokio::sync::Mutex::default(),
-            out: Mutex::default(),
-        }
-    }
-
-    fn out(&self) -> bool {
-        self.out.lock().until.is_some_and(|until| Instant::now() < until)
-    }
-
-    /// The connection with the fewest streams, if one has room (or no more can be made).
-    fn ready(&self) -> Option<Connection> {
-        let mut connections = self.connections.lock();
-        connections.retain(Connection::lives);
-        let full = connections.len() >= CONNECTIONS;
-        let least = connections.iter().min_by_key(|connection| connection.streams())?;
-        (full || least.streams() < STREAMS).then(|| least.clone())
-    }
-
-    async fn connection(
-        &self,
-        tls: &Mutex<Arc<rustls::ClientConfig>>,
-        spawn: &Arc<dyn Spawn>,
-    ) -> Result<Connection, String> {
-        if let Some(connection) = self.ready() {
-            return Ok(connection);
-        }
-        let _dialling = self.dial.lock().await;
-        if let Some(connection) = self.ready() {
-            return Ok(connection);
-        }
-        let tls = tls.lock().clone();
-        match Connection::make(self.base.clone(), tls, spawn.clone()).await {
-            Ok(connection) => {
-                *self.out.lock() = Out::default();
-                self.connections.lock().push(connection.clone());
-                Ok(connection)
-            }
-            Err(why) => {
-                let mut out = self.out.lock();
-                let span = OUT.saturating_mul(1 << out.failures.min(10)).min(OUT_MAX);
-                out.failures = out.failures.saturating_add(1);
-                out.until = Some(Instant::now() + span);
-                Err(why)
-            }
-        }
-    }
-}
-
-/// Takes an address apart.
-fn base(address: &str, name: Option<&str>) -> Result<Base, Error> {
-    let wrong = |reason: &str| Error::Address { address: address.to_owned(), reason: reason.to_owned() };
-    let uri: http::Uri = address.parse().map_err(|e: http::uri::InvalidUri| wrong(&e.to_string()))?;
-    if uri.scheme_str() != Some("https") {
-        return Err(wrong("must begin with https://"));
-    }
-    let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-    let name = ServerName::try_from(name.unwrap_or(&host).to_owned()).map_err(|e| wrong(&e.to_string()))?;
-    Ok(Base {
-        port: authority.port_u16().unwrap_or(443),
-        authority: authority.to_string(),
-        prefix: uri.path().trim_end_matches('/').to_owned(),
-        host,
-        name,
-    })
 }

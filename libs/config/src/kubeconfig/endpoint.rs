@@ -6,13 +6,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Kubeconfig;
-use crate::Result;
+use crate::{Error, Result};
 
 /// Where to connect and as whom.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     /// `https://host:port[/path]`, without a slash at the end.
     pub server: String,
+    /// The same of further servers that are as good. A kubeconfig has no field for them; see [`Endpoint::at`].
+    pub more: Vec<String>,
     /// The name the server's certificate must carry, where it is not the host.
     pub tls_server_name: Option<String>,
     /// Whom to trust.
@@ -120,6 +122,7 @@ impl Kubeconfig {
         let (credential, impersonate) = self.credential(&at, &context.user)?;
         Ok(Endpoint {
             server,
+            more: Vec::new(),
             tls_server_name: some(&cluster.tls_server_name),
             trust,
             credential,
@@ -129,14 +132,7 @@ impl Kubeconfig {
     }
 
     fn server(&self, at: &str, server: &str) -> Result<String> {
-        let at = format!("{at}.server");
-        let Some(rest) = server.strip_prefix("https://") else {
-            return Err(self.field(at, format!("must be https://host:port, not {server:?}")));
-        };
-        if rest.is_empty() || rest.starts_with(['/', ':', '?', '#']) || rest.contains(char::is_whitespace) {
-            return Err(self.field(at, format!("names no host: {server:?}")));
-        }
-        Ok(server.trim_end_matches('/').to_owned())
+        address(server).map_err(|reason| self.field(format!("{at}.server"), reason))
     }
 
     fn credential(&self, at: &str, user: &str) -> Result<(Credential, Option<String>)> {
@@ -207,11 +203,42 @@ pub(super) fn encode(text: &str) -> String {
     STANDARD.encode(text)
 }
 
+/// The address of a server, or what is wrong with it.
+fn address(server: &str) -> std::result::Result<String, String> {
+    let Some(rest) = server.strip_prefix("https://") else {
+        return Err(format!("must be https://host:port, not {server:?}"));
+    };
+    if rest.is_empty() || rest.starts_with(['/', ':', '?', '#']) || rest.contains(char::is_whitespace) {
+        return Err(format!("names no host: {server:?}"));
+    }
+    Ok(server.trim_end_matches('/').to_owned())
+}
+
 fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
 impl Endpoint {
+    /// The same identity and trust at these servers, which are equal, in place of the kubeconfig's; none: as it is.
+    ///
+    /// # Errors
+    /// Names the address that is none.
+    pub fn at(mut self, servers: &[String]) -> Result<Self> {
+        let wrong = |reason| Error::Server { reason };
+        let mut all =
+            servers.iter().map(|server| address(server).map_err(wrong)).collect::<Result<Vec<_>>>()?.into_iter();
+        if let Some(first) = all.next() {
+            self.server = first;
+            self.more = all.collect();
+        }
+        Ok(self)
+    }
+
+    /// The addresses of all servers; at least one.
+    pub fn servers(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.server).chain(&self.more).map(String::as_str)
+    }
+
     /// The host (and port) of the server's address.
     #[must_use]
     pub fn authority(&self) -> &str {

@@ -49,6 +49,20 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
+fn other_servers_take_the_place_of_the_one_that_is_named() {
+    let config = Kubeconfig::parse(&with(SERVER, "{}"), Path::new("/config")).unwrap();
+    let endpoint = config.resolve(None).unwrap();
+    let at = |servers: &[&str]| endpoint.clone().at(&servers.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+    let servers = |servers: &[&str]| at(servers).unwrap().servers().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(servers(&[]), ["https://127.0.0.1:6443"]);
+    assert_eq!(servers(&["https://a:1/", "https://b"]), ["https://a:1", "https://b"]);
+    for wrong in ["http://a", "https://", "a:6443", ""] {
+        let error = at(&["https://a", wrong]).unwrap_err().to_string();
+        assert!(error.starts_with("server: ") && error.contains(wrong), "{error}");
+    }
+}
+
+#[test]
 fn file_references_are_relative_to_the_kubeconfig() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("ca.crt"), "CA").unwrap();

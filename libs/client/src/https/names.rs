@@ -1,0 +1,138 @@
+//! Which servers there are: each address, and each address that a name stands for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustls_pki_types::ServerName;
+use tokio::time::{Instant, timeout};
+
+use super::connection::Base;
+use super::endpoint::Error;
+use super::server::Server;
+
+/// Names are looked up this often …
+const FRESH: Duration = Duration::from_secs(30);
+/// … and no longer than this.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Servers, as shared by all who look.
+pub(super) type Servers = Arc<[Arc<Server>]>;
+
+/// See the module text.
+pub(super) struct Names {
+    bases: Vec<Base>,
+    known: Mutex<Known>,
+    /// Held while looking up.
+    asking: tokio::sync::Mutex<()>,
+}
+
+struct Known {
+    servers: Servers,
+    /// `None`: for ever, there is nothing to look up.
+    until: Option<Instant>,
+    /// Names have been looked up once.
+    looked: bool,
+}
+
+/// What is to be done about names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing.
+    Fresh,
+    /// They should be looked up again, beside the calls.
+    Again,
+    /// They never were.
+    First,
+}
+
+impl Names {
+    pub(super) fn new(addresses: &[String], name: Option<&str>) -> Result<Self, Error> {
+        if addresses.is_empty() {
+            return Err(Error::Address { address: String::new(), reason: "there is none".to_owned() });
+        }
+        let bases = addresses.iter().map(|address| base(address, name)).collect::<Result<Vec<_>, _>>()?;
+        let named = bases.iter().any(|base| base.address.is_none());
+        // Until names are looked up, a connection does it.
+        let servers = bases.iter().cloned().map(Server::new).map(Arc::new).collect();
+        let known = Known { servers, until: named.then(Instant::now), looked: false };
+        Ok(Self { bases, known: Mutex::new(known), asking: tokio::sync::Mutex::default() })
+    }
+
+    /// The addresses, as they were given.
+    pub(super) fn given(&self) -> Vec<String> {
+        self.bases.iter().map(ToString::to_string).collect()
+    }
+
+    /// The servers, and what is to be done about names.
+    pub(super) fn servers(&self) -> (Servers, Look) {
+        let known = self.known.lock();
+        let look = match known.until {
+            Some(until) if Instant::now() >= until && known.looked => Look::Again,
+            Some(_) if !known.looked => Look::First,
+            _ => Look::Fresh,
+        };
+        (known.servers.clone(), look)
+    }
+
+    /// Looks the names up, unless somebody is at it. A name that cannot be resolved keeps the addresses it had.
+    pub(super) async fn look_up(&self) {
+        let Ok(_asking) = self.asking.try_lock() else { return };
+        let before = self.known.lock().servers.clone();
+        let mut servers: Vec<Arc<Server>> = Vec::new();
+        for base in &self.bases {
+            let old = |address: Option<SocketAddr>| {
+                let same = |server: &&Arc<Server>| server.base.authority == base.authority;
+                before
+                    .iter()
+                    .filter(same)
+                    .find(|server| address.is_none_or(|a| server.base.address == Some(a)))
+                    .cloned()
+            };
+            if base.address.is_some() {
+                servers.extend(old(base.address));
+                continue;
+            }
+            let found = timeout(PATIENCE, tokio::net::lookup_host((base.host.as_str(), base.port))).await;
+            match found.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into())) {
+                Ok(addresses) => {
+                    let mut addresses: Vec<SocketAddr> = addresses.collect();
+                    addresses.sort_unstable();
+                    addresses.dedup();
+                    let new = |address| Arc::new(Server::new(Base { address: Some(address), ..base.clone() }));
+                    servers.extend(addresses.into_iter().map(|a| old(Some(a)).unwrap_or_else(|| new(a))));
+                }
+                Err(error) => {
+                    tracing::warn!(host = base.host, %error, "server's name not resolved");
+                    servers.extend(before.iter().filter(|s| s.base.authority == base.authority).cloned());
+                }
+            }
+        }
+        if servers.is_empty() {
+            servers = before.to_vec();
+        }
+        *self.known.lock() = Known { servers: servers.into(), until: Some(Instant::now() + FRESH), looked: true };
+    }
+}
+
+/// Takes an address apart.
+fn base(address: &str, name: Option<&str>) -> Result<Base, Error> {
+    let wrong = |reason: &str| Error::Address { address: address.to_owned(), reason: reason.to_owned() };
+    let uri: http::Uri = address.parse().map_err(|e: http::uri::InvalidUri| wrong(&e.to_string()))?;
+    if uri.scheme_str() != Some("https") {
+        return Err(wrong("must begin with https://"));
+    }
+    let authority = uri.authority().ok_or_else(|| wrong("names no host"))?;
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(name.unwrap_or(&host).to_owned()).map_err(|e| wrong(&e.to_string()))?;
+    let port = authority.port_u16().unwrap_or(443);
+    Ok(Base {
+        port,
+        address: host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port)),
+        authority: authority.to_string(),
+        prefix: uri.path().trim_end_matches('/').to_owned(),
+        host,
+        name,
+    })
+}
