@@ -112,6 +112,7 @@ const BUGS: &[Bug] = &[
         Some("etcd"),
         "a_write_that_is_not_answered_is_unknown_and_not_made_twice",
     ),
+    bug("restored_revision_falls", "oarlock-storage", Some("snapshot"), "after_a_restore_revisions_have_risen"),
     bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
 ];
 

@@ -269,13 +269,25 @@ impl Shared {
     }
 
     fn trim(&self, revision: Revision) -> Result<(), Error> {
+        let current = self.last()?;
+        if revision > current {
+            return Err(Error::Future { asked: revision, current });
+        }
+        self.forget(revision)
+    }
+
+    /// The revision of the last write.
+    fn last(&self) -> Result<Revision, Error> {
+        self.check_alive()?;
+        Ok(self.parts(&mut self.writer.lock())?.0.last())
+    }
+
+    /// Raises the floor, and with it what comes next, and lets go of what nothing above it needs.
+    fn forget(&self, revision: Revision) -> Result<(), Error> {
         loop {
             self.check_alive()?;
             let mut writer = self.writer.lock();
             let (heads, reserve) = self.parts(&mut writer)?;
-            if revision > heads.last() {
-                return Err(Error::Future { asked: revision, current: heads.last() });
-            }
             let floor = heads.floor().max(revision);
             let rises = floor > heads.floor();
             heads.raise_floor(floor);
@@ -288,6 +300,8 @@ impl Shared {
             match self.engine.forget(&versions, floor) {
                 Ok(()) => {
                     self.stale_bytes.store(heads.stale_bytes(), Ordering::Release);
+                    let last = heads.last();
+                    self.tip.send_if_modified(|tip| std::mem::replace(tip, last) != last);
                     // Hands the lock to a waiting commit instead of racing it for the next step.
                     MutexGuard::unlock_fair(writer);
                 }
@@ -350,6 +364,10 @@ impl Log for EmbeddedLog {
 
     async fn trim(&self, revision: Revision) -> Result<(), Error> {
         self.shared.trim(revision)
+    }
+
+    async fn raise(&self, to: Revision) -> Result<(), Error> {
+        self.shared.forget(self.shared.last()?.max(to))
     }
 
     fn health(&self) -> Health {

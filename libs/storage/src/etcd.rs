@@ -1,10 +1,12 @@
 //! The log over etcd: durable in a quorum, shared by any number of processes.
 //!
 //! A write is one transaction, its revision etcd's. What others write is known from one watch of everything; the revisions of one atomic
-//! group are equal, which is why it never holds two objects of a resource. Keys, and the record of compactions, are upstream's.
+//! group are equal, which is why it never holds two objects of a resource. Keys, and the record of compactions, are upstream's. Revisions are
+//! etcd's too until something was restored (`history`).
 
 mod client;
 mod heads;
+mod history;
 mod layout;
 mod load;
 mod messages;
@@ -23,6 +25,7 @@ use bytes::Bytes;
 use oarlock_meta::Revision;
 
 use self::client::{Failure, Members};
+use self::history::History;
 use self::layout::{COMPACT_REV_KEY, Layout};
 use self::messages::{
     CompactionRequest, CompactionResponse, Compare, CompareResult, CompareTarget, Done, KeyValue, Op, PutRequest,
@@ -31,7 +34,6 @@ use self::messages::{
 pub use self::options::{Options, PREFIX};
 use self::shared::Shared;
 use self::tail::EtcdTail;
-use self::txn::{number, revision};
 use crate::heads::check_shape;
 use crate::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Outcome, Piece, Sharing, Tail, Value};
 
@@ -69,12 +71,13 @@ impl EtcdLog {
             }
             stored = status.db_size;
         }
-        let Some(cluster) = cluster else {
+        if cluster.is_none() {
             return Err(silent.map_or_else(|| Error::Unavailable("no etcd server answers".into()), Error::from));
-        };
+        }
         let layout = Layout::new(&options.prefix, &options.resources);
-        let log = Self { shared: Arc::new(Shared::new(members, layout, cluster)) };
+        let log = Self { shared: Arc::new(Shared::new(members, layout)) };
         log.shared.stored_bytes.store(u64::try_from(stored).unwrap_or(0), Ordering::Relaxed);
+        history::identify(&log.shared).await?;
         log.shared.raise_floor(tail::compacted(&log.shared).await?);
         log.barrier().await?;
         Ok(log)
@@ -83,22 +86,26 @@ impl EtcdLog {
     async fn group(&self, group: &[Append]) -> Result<GroupOutcome, Error> {
         check_shape(group)?;
         let shared = &self.shared;
-        match shared.members.write("/etcdserverpb.KV/Txn", txn::request(&shared.layout, group)).await {
+        if let Err(error) = shared.check_known() {
+            return Err(Error::Unavailable(error.to_string()));
+        }
+        let (history, before) = (shared.history(), shared.seen());
+        match shared.members.write("/etcdserverpb.KV/Txn", txn::request(&shared.layout, &history, group)).await {
             Ok(answer) => {
                 let answer: TxnResponse = answer;
                 let header = answer.header.clone().unwrap_or_default();
-                if shared.check_cluster(&header).is_err() {
+                if shared.check(&history, &header, before).is_err() {
                     // It was compared with another history than the caller's.
                     return Ok(GroupOutcome::Unknown);
                 }
-                shared.see(revision(header.revision));
+                shared.see(history.revision(header.revision));
                 if answer.succeeded {
                     group.iter().for_each(|append| shared.met(append.value.as_ref()));
                     if group.iter().any(|append| append.value.is_some()) {
                         shared.full.store(false, Ordering::Release);
                     }
                 }
-                txn::outcome(group, &answer)
+                txn::outcome(&history, group, &answer)
                     .ok_or_else(|| Error::Unavailable("etcd refused a write without a reason".into()))
             }
             Err(Failure::Unsent(text)) => Err(Error::Unavailable(text)),
@@ -114,11 +121,12 @@ impl EtcdLog {
     async fn last_compaction(&self) -> Result<(i64, Revision), Error> {
         let range = RangeRequest { key: Bytes::from_static(COMPACT_REV_KEY.as_bytes()), ..RangeRequest::default() };
         let found = self.shared.range(range).await?;
-        Ok(found.kvs.first().map_or((0, Revision::ZERO), recorded))
+        Ok(found.kvs.first().map_or((0, Revision::ZERO), |kv| recorded(&found.history, kv)))
     }
 
     /// Records a compaction to be made, as upstream's API servers do: who loses the compare leaves it to the winner.
     async fn claim_compaction(&self, version: i64, at: Revision) -> Result<bool, Error> {
+        let history = self.shared.history();
         let key = Bytes::from_static(COMPACT_REV_KEY.as_bytes());
         let compare = Compare {
             result: CompareResult::Equal as i32,
@@ -126,7 +134,7 @@ impl EtcdLog {
             key: key.clone(),
             with: Some(With::Version(version)),
         };
-        let put = Op::Put(PutRequest { key: key.clone(), value: Bytes::from(at.to_string()) });
+        let put = Op::Put(PutRequest { key: key.clone(), value: Bytes::from(history.number(at).to_string()) });
         let look = Op::Range(RangeRequest { key, ..RangeRequest::default() });
         let txn = TxnRequest {
             compare: vec![compare],
@@ -138,7 +146,7 @@ impl EtcdLog {
             Ok(answer) if answer.succeeded => Ok(true),
             Ok(answer) => {
                 if let Some(Done::Range(range)) = answer.responses.first().and_then(|first| first.response.as_ref()) {
-                    self.shared.raise_floor(range.kvs.first().map_or(Revision::ZERO, |kv| recorded(kv).1));
+                    self.shared.raise_floor(range.kvs.first().map_or(Revision::ZERO, |kv| recorded(&history, kv).1));
                 }
                 Ok(false)
             }
@@ -161,9 +169,9 @@ impl EtcdLog {
     }
 }
 
-fn recorded(kv: &KeyValue) -> (i64, Revision) {
+fn recorded(history: &History, kv: &KeyValue) -> (i64, Revision) {
     let at = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
-    (kv.version, at.map_or(Revision::ZERO, Revision))
+    (kv.version, at.map_or(Revision::ZERO, |number| history.revision(number)))
 }
 
 #[async_trait]
@@ -208,8 +216,8 @@ impl Log for EtcdLog {
 
     async fn body(&self, key: &Key, at: Revision) -> Result<Option<Value>, Error> {
         let read = |revision: Revision| {
-            let key = self.shared.layout.encode(key);
-            self.shared.range(RangeRequest { key, revision: number(revision), ..RangeRequest::default() })
+            let (key, revision) = (self.shared.layout.encode(key), self.shared.history().number(revision));
+            self.shared.range(RangeRequest { key, revision, ..RangeRequest::default() })
         };
         let found = match read(at).await {
             // What was not written since is still readable at the floor.
@@ -217,17 +225,13 @@ impl Log for EtcdLog {
             Err(Error::Future { .. }) => return Ok(None),
             found => found?,
         };
-        let kv = found.kvs.into_iter().next().filter(|kv| revision(kv.mod_revision) == at);
+        let kv = found.kvs.into_iter().next().filter(|kv| found.history.revision(kv.mod_revision) == at);
         Ok(kv.map(|kv| kv.value))
     }
 
     async fn barrier(&self) -> Result<Revision, Error> {
         let range = RangeRequest { key: self.shared.layout.range().0, count_only: true, ..RangeRequest::default() };
-        let before = self.shared.seen();
-        let now = revision(self.shared.range(range).await?.header.unwrap_or_default().revision);
-        if now < before {
-            return Err(Error::Corrupt(format!("etcd is at {now}, it was at {before}: an older state was restored")));
-        }
+        let now = self.shared.range(range).await?.at;
         self.shared.want(now);
         Ok(now)
     }
@@ -241,7 +245,7 @@ impl Log for EtcdLog {
         if self.shared.raise_floor(recorded) >= at || !self.claim_compaction(version, at).await? {
             return Ok(());
         }
-        let compaction = CompactionRequest { revision: number(at) };
+        let compaction = CompactionRequest { revision: self.shared.history().number(at) };
         let answer: Result<CompactionResponse, Failure> =
             self.shared.members.write("/etcdserverpb.KV/Compact", compaction).await;
         match answer {
@@ -255,6 +259,11 @@ impl Log for EtcdLog {
         self.shared.raise_floor(at);
         self.note_size().await;
         Ok(())
+    }
+
+    async fn raise(&self, to: Revision) -> Result<(), Error> {
+        let now = history::raise(&self.shared, to).await?;
+        self.trim(now).await
     }
 
     fn health(&self) -> Health {

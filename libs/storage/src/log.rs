@@ -274,6 +274,13 @@ pub trait Log: Send + Sync + 'static {
     /// [`Error::Future`] for a revision above the current one.
     async fn trim(&self, revision: Revision) -> Result<(), Error>;
 
+    /// Lets every later revision be above `to`, and everything up to the present count as forgotten: for a state that is restored beside
+    /// clients who know another one. What is there stays, but may have other revisions: it must be read anew.
+    ///
+    /// # Errors
+    /// As a write's.
+    async fn raise(&self, to: Revision) -> Result<(), Error>;
+
     /// How the log feels; answers at once.
     fn health(&self) -> Health;
 

@@ -40,6 +40,18 @@ impl MemoryLog {
     }
 }
 
+impl State {
+    /// Raises the floor, and lets go of what nothing above it needs.
+    fn forget(&mut self, floor: Revision) {
+        self.heads.raise_floor(floor);
+        for version in self.heads.take_stale(usize::MAX) {
+            if let Some(record) = self.records.remove(&version) {
+                self.bytes -= size(&record);
+            }
+        }
+    }
+}
+
 impl Past for Shared {
     fn after(&self, after: Revision, max: usize) -> Result<Vec<Record>, Error> {
         let state = self.state.lock();
@@ -97,12 +109,16 @@ impl Log for MemoryLog {
         if revision > current {
             return Err(Error::Future { asked: revision, current });
         }
-        state.heads.raise_floor(revision);
-        for version in state.heads.take_stale(usize::MAX) {
-            if let Some(record) = state.records.remove(&version) {
-                state.bytes -= size(&record);
-            }
-        }
+        state.forget(revision);
+        Ok(())
+    }
+
+    async fn raise(&self, to: Revision) -> Result<(), Error> {
+        let mut state = self.shared.state.lock();
+        let floor = state.heads.last().max(to);
+        state.forget(floor);
+        drop(state);
+        self.shared.tip.send_replace(floor);
         Ok(())
     }
 

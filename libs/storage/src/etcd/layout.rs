@@ -33,6 +33,11 @@ impl Layout {
         (Bytes::from(format!("{}/", self.prefix)), Bytes::from(format!("{}0", self.prefix)))
     }
 
+    /// The key of what is added to etcd's revisions. Upstream has no resource of this name, and watches none.
+    pub(crate) fn base(&self) -> Bytes {
+        Bytes::from(format!("{}/oarlock/revision-base", self.prefix))
+    }
+
     /// The key in etcd.
     pub(crate) fn encode(&self, key: &Key) -> Bytes {
         let rest = key.as_str().strip_prefix(PREFIX).unwrap_or(key.as_str());
@@ -96,5 +101,6 @@ mod tests {
             assert!(layout("").decode(foreign.as_bytes()).is_none(), "{foreign}");
         }
         assert!(layout("").decode(&[b'/', 0xff]).is_none());
+        assert!(layout("").decode(&layout("").base()).is_none(), "what is added to revisions is no object");
     }
 }

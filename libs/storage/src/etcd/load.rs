@@ -8,10 +8,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 use oarlock_meta::Revision;
 
 use super::heads::{Head, Heads};
-use super::messages::{KeyValue, RangeRequest, RangeResponse};
-use super::shared::Shared;
+use super::history::identify;
+use super::messages::{KeyValue, RangeRequest};
+use super::shared::{Found, Shared};
 use super::tail::{EtcdTail, compacted};
-use super::txn::{number, revision};
 use crate::{Error, Loaded, Piece, Record, Tail};
 
 /// Revisions of history that are read, at most.
@@ -34,7 +34,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
     let (start, first, now) = loop {
         let now = identify(shared).await?;
         let floor = shared.raise_floor(compacted(shared).await?);
-        // An empty etcd is at 1; to ask for 0 would be to ask for the present.
+        // What was before the history began is below the floor. An empty etcd is at 1; to ask for 0 would be to ask for the present.
         let start = floor.max(Revision(now.get().saturating_sub(WARM).max(1)));
         match page(shared, start, shared.layout.range().0, PAGE_KEYS).await {
             Ok(first) => break (start, first, now),
@@ -42,6 +42,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
             Err(error) => return Err(error),
         }
     };
+    let history = first.history;
     let mut heads = Heads::new(start);
     let mut next = Some(first);
     while let Some(answer) = next {
@@ -51,7 +52,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
             let Some(key) = shared.layout.decode(&kv.key) else { continue };
             readable(kv)?;
             shared.met(Some(&kv.value));
-            let head = Head { revision: revision(kv.mod_revision), version: kv.version };
+            let head = Head { revision: history.revision(kv.mod_revision), version: kv.version };
             heads.learn(key.clone(), Some(head));
             each(Piece::State(Record { revision: head.revision, key, prev: None, value: Some(kv.value.clone()) }));
         }
@@ -93,19 +94,9 @@ async fn follow(
     Ok(())
 }
 
-/// Which history this is, and how far it is.
-async fn identify(shared: &Shared) -> Result<Revision, Error> {
-    let range = RangeRequest { key: shared.layout.range().0, count_only: true, ..RangeRequest::default() };
-    let answer: RangeResponse = shared.members.read("/etcdserverpb.KV/Range", range).await?;
-    let header = answer.header.unwrap_or_default();
-    shared.begin(header.cluster_id);
-    shared.see(revision(header.revision));
-    Ok(revision(header.revision))
-}
-
-async fn page(shared: &Shared, at: Revision, key: Bytes, limit: i64) -> Result<RangeResponse, Error> {
-    let range_end = shared.layout.range().1;
-    shared.range(RangeRequest { key, range_end, limit, revision: number(at), ..RangeRequest::default() }).await
+async fn page(shared: &Shared, at: Revision, key: Bytes, limit: i64) -> Result<Found, Error> {
+    let (range_end, revision) = (shared.layout.range().1, shared.history().number(at));
+    shared.range(RangeRequest { key, range_end, limit, revision, ..RangeRequest::default() }).await
 }
 
 /// The first key behind this one.

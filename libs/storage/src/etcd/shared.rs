@@ -4,16 +4,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use oarlock_meta::Revision;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
 use super::client::{Failure, Members};
 use super::heads::{Head, Heads};
+use super::history::{self, History};
 use super::layout::Layout;
-use super::messages::{RangeRequest, RangeResponse, ResponseHeader};
-use super::txn::{number, revision};
+use super::messages::{KeyValue, RangeRequest, RangeResponse, ResponseHeader};
 use crate::{Error, Health, Key};
+
+/// What a range holds.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) history: History,
+    /// How far the store was.
+    pub(crate) at: Revision,
+    pub(crate) kvs: Vec<KeyValue>,
+    pub(crate) more: bool,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -24,7 +34,9 @@ pub(crate) struct Shared {
     pub(crate) wanted: watch::Sender<Revision>,
     pub(crate) full: AtomicBool,
     pub(crate) stored_bytes: AtomicU64,
-    cluster: AtomicU64,
+    history: RwLock<History>,
+    /// etcd holds another history than this: nothing more is said until it is read anew.
+    lost: AtomicBool,
     /// The latest revision that is known to exist.
     seen: AtomicU64,
     floor: AtomicU64,
@@ -35,14 +47,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(members: Members, layout: Layout, cluster: u64) -> Self {
+    pub(crate) fn new(members: Members, layout: Layout) -> Self {
         Self {
             members,
             layout,
             wanted: watch::Sender::new(Revision::ZERO),
             full: AtomicBool::new(false),
             stored_bytes: AtomicU64::new(0),
-            cluster: AtomicU64::new(cluster),
+            history: RwLock::default(),
+            lost: AtomicBool::new(false),
             seen: AtomicU64::new(0),
             floor: AtomicU64::new(0),
             values: AtomicU64::new(0),
@@ -51,19 +64,22 @@ impl Shared {
         }
     }
 
-    /// Reads a range of the store.
+    /// Reads a range of the store; `range.revision` is etcd's.
     ///
     /// # Errors
-    /// [`Error::Compacted`], [`Error::Future`], [`Error::Unavailable`].
-    pub(crate) async fn range(&self, range: RangeRequest) -> Result<RangeResponse, Error> {
-        let asked = revision(range.revision);
+    /// [`Error::Compacted`], [`Error::Future`], [`Error::Unavailable`]; [`Error::Corrupt`] when everything must be read anew.
+    pub(crate) async fn range(&self, range: RangeRequest) -> Result<Found, Error> {
+        self.check_known()?;
+        let (history, before) = (self.history(), self.seen());
+        let asked = history.revision(range.revision);
         match self.members.read("/etcdserverpb.KV/Range", range).await {
             Ok(answer) => {
-                let answer: RangeResponse = answer;
-                let header = answer.header.clone().unwrap_or_default();
-                self.check_cluster(&header)?;
-                self.see(revision(header.revision));
-                Ok(answer)
+                let RangeResponse { header, kvs, more } = answer;
+                let header = header.unwrap_or_default();
+                self.check(&history, &header, before)?;
+                let at = history.revision(header.revision);
+                self.see(at);
+                Ok(Found { history, at, kvs, more })
             }
             Err(Failure::Refused(status)) => Err(self.refused(&status, asked)),
             Err(failure) => Err(failure.into()),
@@ -76,9 +92,9 @@ impl Shared {
     /// As [`Shared::range`].
     pub(crate) async fn head(&self, key: &Key, at: Revision) -> Result<Option<Head>, Error> {
         let key = self.layout.encode(key);
-        let range = RangeRequest { key, revision: number(at) - 1, keys_only: true, ..RangeRequest::default() };
-        let found = self.range(range).await?;
-        Ok(found.kvs.first().map(|kv| Head { revision: revision(kv.mod_revision), version: kv.version }))
+        let revision = self.history().number(at) - 1;
+        let found = self.range(RangeRequest { key, revision, keys_only: true, ..RangeRequest::default() }).await?;
+        Ok(found.kvs.first().map(|kv| Head { revision: found.history.revision(kv.mod_revision), version: kv.version }))
     }
 
     /// What a refusal means.
@@ -98,27 +114,80 @@ impl Shared {
         }
     }
 
-    /// Every answer must come from the cluster whose history the View holds.
+    /// The history whose revisions are spoken of.
+    pub(crate) fn history(&self) -> History {
+        *self.history.read()
+    }
+
+    /// Every answer must come from the history that the View holds, and a fresh one from no earlier in it than `before`, which was seen
+    /// before it was asked for.
     ///
     /// # Errors
     /// [`Error::Corrupt`]: everything must be read anew.
-    pub(crate) fn check_cluster(&self, header: &ResponseHeader) -> Result<(), Error> {
-        let known = self.cluster.load(Ordering::Acquire);
-        if known == header.cluster_id || header.cluster_id == 0 {
+    pub(crate) fn check(&self, history: &History, header: &ResponseHeader, before: Revision) -> Result<(), Error> {
+        let (known, found) = (history.cluster, header.cluster_id);
+        let now = history.revision(header.revision);
+        let text = if found != known && found != 0 {
+            format!("etcd's cluster is {found:x}, it was {known:x}")
+        } else if now < before {
+            format!("etcd is at {now}, it was at {before}: an older state was restored")
+        } else {
             return Ok(());
-        }
-        Err(Error::Corrupt(format!("etcd's cluster is {:x}, it was {known:x}", header.cluster_id)))
+        };
+        self.lose(history);
+        Err(Error::Corrupt(text))
     }
 
-    /// Begins with another history: nothing learnt of the one before holds.
-    pub(crate) fn begin(&self, cluster: u64) {
-        if self.cluster.swap(cluster, Ordering::AcqRel) != cluster {
+    /// Looks whether etcd still holds the history that is known: a watch would wait for what an older state may never reach, or reach
+    /// with other writes.
+    ///
+    /// # Errors
+    /// As [`Shared::range`].
+    pub(crate) async fn confirm(&self) -> Result<History, Error> {
+        self.check_known()?;
+        let (history, before) = (self.history(), self.seen());
+        let (found, now) = history::look(self).await?;
+        if found == history && now >= before {
+            self.see(now);
+            return Ok(history);
+        }
+        self.lose(&history);
+        Err(Error::Corrupt(format!("etcd holds another history: it is at {now}, it was at {before}")))
+    }
+
+    /// Refuses to go on with a history that etcd has no more.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub(crate) fn check_known(&self) -> Result<(), Error> {
+        if self.lost.load(Ordering::Acquire) {
+            return Err(Error::Corrupt("etcd holds another history, which is not read yet".into()));
+        }
+        Ok(())
+    }
+
+    /// etcd does not hold this history any more; a tail of it ends.
+    pub(crate) fn lose(&self, history: &History) {
+        if self.history() == *history {
+            self.lost.store(true, Ordering::Release);
+            self.wanted.send_modify(|_| ());
+        }
+    }
+
+    /// Begins with a history: nothing learnt of another one before holds.
+    pub(crate) fn begin(&self, history: History) {
+        let mut known = self.history.write();
+        if *known != history {
+            *known = history;
             for number in [&self.seen, &self.floor] {
                 number.store(0, Ordering::Release);
             }
             self.wanted.send_replace(Revision::ZERO);
             *self.heads.lock() = Heads::default();
         }
+        self.lost.store(false, Ordering::Release);
+        drop(known);
+        self.raise_floor(history.floor());
     }
 
     /// A revision exists.

@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
 
 use super::heads::{Before, Heads};
+use super::history::History;
 use super::messages::{
     Event, KeyValue, WatchCreateRequest, WatchOp, WatchProgressRequest, WatchRequest, WatchResponse,
 };
 use super::shared::Shared;
-use super::txn::{number, revision};
 use crate::{Error, Record, Tail, TailBatch};
 
 /// The pause before progress is asked for again.
@@ -29,6 +29,7 @@ const STALE: Duration = Duration::from_secs(3);
 /// A reader of etcd's order.
 pub(crate) struct EtcdTail {
     shared: Arc<Shared>,
+    history: History,
     requests: mpsc::Sender<WatchRequest>,
     stream: Streaming<WatchResponse>,
     wanted: watch::Receiver<Revision>,
@@ -46,13 +47,15 @@ pub(crate) struct EtcdTail {
 impl EtcdTail {
     /// Watches everything above `heads.at`.
     pub(crate) async fn open(shared: Arc<Shared>, heads: Heads) -> Result<Self, Error> {
+        let history = shared.confirm().await?;
         let (key, range_end) = shared.layout.range();
-        let start_revision = number(heads.at.next());
+        let start_revision = history.number(heads.at.next());
         let create = WatchCreateRequest { key, range_end, start_revision, progress_notify: false };
         let (requests, stream) = shared.members.watch(request(WatchOp::Create(create))).await?;
         let (wanted, progress) = (shared.wanted.subscribe(), heads.at);
         Ok(Self {
             shared,
+            history,
             requests,
             stream,
             wanted,
@@ -67,6 +70,7 @@ impl EtcdTail {
     /// Waits for one message, or for a reason to ask for one.
     async fn receive(&mut self) -> Result<(), Error> {
         let wanted = *self.wanted.borrow_and_update();
+        self.shared.check_known()?;
         let again = if wanted > self.progress { self.ask(wanted)? } else { None };
         if again.is_none() {
             self.asked = None;
@@ -111,10 +115,13 @@ impl EtcdTail {
 
     fn take(&mut self, message: WatchResponse) -> Result<(), Error> {
         let header = message.header.unwrap_or_default();
-        self.shared.check_cluster(&header)?;
+        // A member that lags may be anywhere; which cluster it is of, it knows.
+        self.shared.check(&self.history, &header, Revision::ZERO)?;
         if message.canceled {
             if message.compact_revision > 0 {
-                return Err(Error::Compacted { floor: self.shared.raise_floor(revision(message.compact_revision)) });
+                return Err(Error::Compacted {
+                    floor: self.shared.raise_floor(self.history.revision(message.compact_revision)),
+                });
             }
             return Err(Error::Unavailable(format!("etcd ended the watch: {}", message.cancel_reason)));
         }
@@ -123,7 +130,7 @@ impl EtcdTail {
             let progress = true;
             #[cfg(not(seeded_bug = "header_as_progress"))]
             let progress = !message.created;
-            let at = revision(header.revision);
+            let at = self.history.revision(header.revision);
             if progress && at > self.progress {
                 // It moves: who wants more may ask at once, and need not fear that it stands still.
                 self.progress = at;
@@ -133,7 +140,11 @@ impl EtcdTail {
         }
         for Event { kv, .. } in message.events {
             let Some(kv) = kv else { continue };
-            self.progress = self.progress.max(revision(kv.mod_revision));
+            if kv.key == self.shared.layout.base() {
+                self.shared.lose(&self.history);
+                return Err(Error::Corrupt("the base of etcd's revisions was changed: another history begins".into()));
+            }
+            self.progress = self.progress.max(self.history.revision(kv.mod_revision));
             self.pending.push_back(kv);
         }
         self.asked = None;
@@ -143,7 +154,7 @@ impl EtcdTail {
     /// Turns events into records until there are `max`, or no more. Stops between revisions only: a message holds whole ones.
     async fn settle(&mut self, max: usize) -> Result<(), Error> {
         while let Some(first) = self.pending.front() {
-            let (at, version) = (revision(first.mod_revision), first.version);
+            let (at, version) = (self.history.revision(first.mod_revision), first.version);
             if self.ready.len() >= max && self.ready.last().is_some_and(|record| record.revision < at) {
                 return Ok(());
             }
@@ -221,7 +232,7 @@ pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
             };
             let Some(message) = message else { return Err(Error::Unavailable("etcd ended the watch".into())) };
             if message.canceled && message.compact_revision > 0 {
-                return Ok(revision(message.compact_revision));
+                return Ok(shared.history().revision(message.compact_revision));
             }
             if message.canceled {
                 return Err(Error::Unavailable(message.cancel_reason));

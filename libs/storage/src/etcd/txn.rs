@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use oarlock_meta::Revision;
 
+use super::history::History;
 use super::layout::Layout;
 use super::messages::{
     Compare, CompareResult, CompareTarget, DeleteRangeRequest, Done, Op, PutRequest, RangeRequest, RequestOp,
@@ -12,22 +13,24 @@ use crate::heads::refusal;
 use crate::{Append, Expect, GroupOutcome};
 
 /// The transaction of a group: every compare, and if one fails, the revisions that tell which.
-pub(crate) fn request(layout: &Layout, group: &[Append]) -> TxnRequest {
+pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> TxnRequest {
     let mut txn = TxnRequest::default();
     for append in group {
         let key = layout.encode(&append.key);
         match append.expect {
-            Expect::Absent => txn.compare.push(modified(key.clone(), CompareResult::Equal, Revision::ZERO)),
-            Expect::At(revision) => txn.compare.push(modified(key.clone(), CompareResult::Equal, revision)),
+            Expect::Absent => txn.compare.push(modified(key.clone(), CompareResult::Equal, 0)),
+            Expect::At(revision) => {
+                txn.compare.push(modified(key.clone(), CompareResult::Equal, history.number(revision)));
+            }
             Expect::Any if append.value.is_none() => {
-                txn.compare.push(modified(key.clone(), CompareResult::Greater, Revision::ZERO));
+                txn.compare.push(modified(key.clone(), CompareResult::Greater, 0));
             }
             Expect::Any => {}
         }
         txn.failure.push(look(key.clone()));
         if let Some(fence) = &append.fence {
             let claim = layout.encode(&fence.key);
-            txn.compare.push(modified(claim.clone(), CompareResult::Equal, fence.at));
+            txn.compare.push(modified(claim.clone(), CompareResult::Equal, history.number(fence.at)));
             txn.failure.push(look(claim));
         }
         txn.success.push(op(match &append.value {
@@ -39,11 +42,12 @@ pub(crate) fn request(layout: &Layout, group: &[Append]) -> TxnRequest {
 }
 
 /// What the answer to a group's transaction says; `None` when it contradicts itself.
-pub(crate) fn outcome(group: &[Append], answer: &TxnResponse) -> Option<GroupOutcome> {
+pub(crate) fn outcome(history: &History, group: &[Append], answer: &TxnResponse) -> Option<GroupOutcome> {
     if answer.succeeded {
-        let revision = revision(answer.header.as_ref()?.revision);
+        let revision = history.revision(answer.header.as_ref()?.revision);
         return Some(GroupOutcome::Committed(vec![revision; group.len()]));
     }
+    let at = |response| at(history, response);
     let mut found = answer.responses.iter();
     for (index, append) in group.iter().enumerate() {
         let current = at(found.next()?);
@@ -58,18 +62,8 @@ pub(crate) fn outcome(group: &[Append], answer: &TxnResponse) -> Option<GroupOut
     None
 }
 
-/// A revision as etcd writes it; it never sends a negative one.
-pub(crate) fn revision(number: i64) -> Revision {
-    Revision(u64::try_from(number).unwrap_or(0))
-}
-
-/// A revision as etcd reads it.
-pub(crate) fn number(revision: Revision) -> i64 {
-    i64::try_from(revision.get()).unwrap_or(i64::MAX)
-}
-
-fn modified(key: Bytes, result: CompareResult, revision: Revision) -> Compare {
-    let with = Some(With::Mod(number(revision)));
+fn modified(key: Bytes, result: CompareResult, number: i64) -> Compare {
+    let with = Some(With::Mod(number));
     Compare { result: result as i32, target: CompareTarget::Mod as i32, key, with }
 }
 
@@ -81,9 +75,9 @@ fn op(op: Op) -> RequestOp {
     RequestOp { request: Some(op) }
 }
 
-fn at(response: &ResponseOp) -> Option<Revision> {
+fn at(history: &History, response: &ResponseOp) -> Option<Revision> {
     let Some(Done::Range(range)) = &response.response else { return None };
-    range.kvs.first().map(|kv| revision(kv.mod_revision))
+    range.kvs.first().map(|kv| history.revision(kv.mod_revision))
 }
 
 #[cfg(test)]
@@ -106,11 +100,11 @@ mod tests {
             Append::create(pod, Bytes::from_static(b"1")),
             Append::delete(service, Revision(4)).fenced(Fence { key: claim, at: Revision(3) }),
         ];
-        let txn = request(&Layout::new("", &[]), &group);
+        let txn = request(&Layout::new("", &[]), &History::default(), &group);
         assert_eq!((txn.compare.len(), txn.success.len(), txn.failure.len()), (3, 2, 3));
         let refused = |seen: [ResponseOp; 3]| {
             let answer = TxnResponse { responses: seen.into(), ..TxnResponse::default() };
-            outcome(&group, &answer)
+            outcome(&History::default(), &group, &answer)
         };
         let wanted = |index, current: Option<u64>, cause| {
             Some(GroupOutcome::Rejected { index, current: current.map(Revision), cause })
@@ -124,6 +118,6 @@ mod tests {
             header: Some(ResponseHeader { revision: 12, ..ResponseHeader::default() }),
             ..TxnResponse::default()
         };
-        assert_eq!(outcome(&group, &done), Some(GroupOutcome::Committed(vec![Revision(12); 2])));
+        assert_eq!(outcome(&History::default(), &group, &done), Some(GroupOutcome::Committed(vec![Revision(12); 2])));
     }
 }

@@ -72,6 +72,7 @@ cases!(
     a_barrier_covers_what_was_acknowledged,
     a_reopened_log_is_as_it_was,
     revisions_do_not_fall_when_all_history_is_gone,
+    after_a_raise_everything_before_it_is_forgotten,
 );
 
 macro_rules! ensure {
@@ -509,5 +510,33 @@ async fn revisions_do_not_fall_when_all_history_is_gone(backend: Arc<dyn Backend
     ensure!(log.log.health().revision >= gone, "reopened at {}", log.log.health().revision);
     let next = committed(&log, Append::create(pod("a"), value("1"))).await?;
     ensure!(next > gone, "{next} after {gone}");
+    Ok(())
+}
+
+async fn after_a_raise_everything_before_it_is_forgotten(backend: Arc<dyn Backend>) -> Result<(), String> {
+    let mut log = fresh(&backend).await;
+    let mut before = committed(&log, Append::create(pod("a"), value("0"))).await?;
+    for turn in 1..4_u64 {
+        // The last time to what is already passed: that only forgets.
+        let to = Revision(if turn < 3 { before.get() + 1_000_000 } else { 1 });
+        log.log.raise(to).await.map_err(|error| said(&error))?;
+        let outcome = log.follow(Revision(before.get() - 1), before).await;
+        ensure!(matches!(outcome, Err(Error::Compacted { floor }) if floor >= to), "{outcome:?}");
+        let (records, loaded) = log.load().await.map_err(|error| said(&error))?;
+        ensure!(loaded.floor >= to && loaded.revision >= loaded.floor, "{loaded:?} after a raise to {to}");
+        let [Record { revision, key, value: Some(was), .. }] = records.as_slice() else {
+            return Err(format!("{records:?}"));
+        };
+        ensure!(*key == pod("a") && *was == value(&(turn - 1).to_string()), "{records:?}");
+        let next = committed(&log, Append::update(pod("a"), *revision, value(&turn.to_string()))).await?;
+        ensure!(next > to && next > before, "{next} after a raise to {to}");
+        let seen = log.follow(loaded.revision, next).await.map_err(|error| said(&error))?;
+        ensure!(seen.len() == 1 && seen.iter().all(|record| record.revision == next), "{seen:?}");
+        let body = log.log.body(&pod("a"), next).await.map_err(|error| said(&error))?;
+        ensure!(body == Some(value(&turn.to_string())), "{body:?}");
+        before = next;
+        log = Driver::new(backend.reopen(log.log).await);
+        ensure!(log.log.health().revision >= next, "reopened at {}", log.log.health().revision);
+    }
     Ok(())
 }

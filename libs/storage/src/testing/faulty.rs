@@ -181,6 +181,10 @@ impl Log for FaultyLog {
         self.shared.inner.trim(revision).await
     }
 
+    async fn raise(&self, to: Revision) -> Result<(), Error> {
+        self.shared.inner.raise(to).await
+    }
+
     fn health(&self) -> Health {
         self.shared.inner.health()
     }

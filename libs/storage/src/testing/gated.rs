@@ -128,6 +128,10 @@ impl Log for GatedLog {
         self.inner.trim(revision).await
     }
 
+    async fn raise(&self, to: Revision) -> Result<(), Error> {
+        self.inner.raise(to).await
+    }
+
     fn health(&self) -> Health {
         self.inner.health()
     }

@@ -65,6 +65,10 @@ impl Log for RecordingLog {
         self.inner.trim(revision).await
     }
 
+    async fn raise(&self, to: Revision) -> Result<(), Error> {
+        self.inner.raise(to).await
+    }
+
     fn health(&self) -> Health {
         self.inner.health()
     }
