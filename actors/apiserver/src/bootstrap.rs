@@ -18,7 +18,8 @@ use crate::in_process::InProcess;
 use crate::server::Server;
 
 /// The row of the bootstrapper.
-pub static BOOTSTRAP: ActorKind = ActorKind { name: "apiserver.bootstrap", phase: Phase::Crew, ..ActorKind::DEFAULT };
+pub static BOOTSTRAP: ActorKind =
+    ActorKind { name: "apiserver.bootstrap", phase: Phase::Announce, ..ActorKind::DEFAULT };
 
 /// The identity Lease is renewed this often (upstream: 10 s), and with it everything is looked after.
 const REPAIR_EVERY: Duration = Duration::from_secs(10);
@@ -65,7 +66,27 @@ async fn everything(server: &Server, client: &Client, flow_control: &Client) -> 
     // This server is now among those that it finds.
     let rest = rest.into_iter().chain(kubernetes::service(server)?).collect();
     reconcile::ensure(flow_control, flow).await?;
-    reconcile::ensure(client, rest).await
+    reconcile::ensure(client, rest).await?;
+    bury(server, client).await
+}
+
+/// Takes away the Leases of servers that have long been gone (upstream: `apiserverleasegc`).
+async fn bury(server: &Server, client: &Client) -> Result<(), Status> {
+    for dead in kubernetes::dead(server) {
+        let (resource, namespace, name) = (dead.resource, dead.obj.namespace(), dead.obj.name());
+        let options = DeleteOptions {
+            uid: Some(dead.obj.meta().uid().into()),
+            resource_version: Some(dead.revision),
+            ..DeleteOptions::default()
+        };
+        match client.delete(resource, namespace, name, options).await {
+            Ok(_) => tracing::info!(name, "the Lease of a server that is gone is deleted"),
+            // Another server was faster, or it is back.
+            Err(status) if status.is_not_found() || status.is_conflict() => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(())
 }
 
 /// Takes this server off the endpoints: it ends in order.

@@ -18,6 +18,10 @@ pub struct Config {
     pub event_ttl: Duration,
     /// Longest a request may take that is no watch (upstream: 60 s).
     pub request_timeout: Duration,
+    /// Of the requests over HTTP/2, the fraction after which their connection gets a GOAWAY (upstream: at most 0.02).
+    pub goaway_chance: f64,
+    /// How it ends.
+    pub termination: crate::termination::Termination,
     /// Largest body in bytes (upstream: 3 MiB).
     pub max_body: usize,
     /// This server's name among its like; also its identity Lease.

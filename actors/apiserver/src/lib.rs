@@ -34,6 +34,7 @@ pub mod streaming;
 mod subresources;
 mod table;
 pub mod target;
+pub mod termination;
 pub mod verbs;
 mod version;
 
@@ -45,3 +46,4 @@ pub use server::{Parts, Server};
 pub use start::{Options, Running, StartError, start};
 pub use state::State;
 pub use target::Target;
+pub use termination::Termination;

@@ -25,7 +25,7 @@ use crate::lookup::ReaderLookup;
 use crate::server::{Parts, Server};
 use crate::state::State;
 use crate::streaming::Kubelets;
-use crate::{bootstrap, policy};
+use crate::{bootstrap, policy, termination};
 
 /// What a server is started with.
 pub struct Options {
@@ -124,9 +124,12 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
         turns: oarlock_admission::turns::Turns::new(),
     });
     policy::start(system, &server).await?;
-    let (for_bootstrap, for_listener, socket) = (server.clone(), server.clone(), Arc::new(socket));
+    let (for_bootstrap, for_announcer, for_listener) = (server.clone(), server.clone(), server.clone());
+    let socket = listener::Socket::new(socket);
     system.spawn_loop(&bootstrap::BOOTSTRAP, "main", move |ctx| bootstrap::run(ctx, for_bootstrap.clone())).await?;
-    let run = move |ctx| listener::run(ctx, Arc::clone(&socket), tls.clone(), for_listener.clone());
+    let announce = move |ctx| termination::run(ctx, for_announcer.clone());
+    system.spawn_loop(&termination::ANNOUNCER, "main", announce).await?;
+    let run = move |ctx| listener::run(ctx, socket.clone(), tls.clone(), for_listener.clone());
     system.spawn_loop(&listener::LISTENER, address.to_string(), run).await?;
     Ok(Running { server, address })
 }

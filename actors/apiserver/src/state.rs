@@ -1,17 +1,55 @@
-//! What changes about a server while it runs: whether it is ready, whether it is going.
+//! What changes about a server while it runs: whether it is ready, whether and how far it is going.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// The flags behind the health checks.
+/// The flags behind the health checks, and what is under way.
 #[derive(Debug)]
 pub struct State {
     bootstrapped: watch::Sender<bool>,
-    stopping: watch::Sender<bool>,
+    stopping: AtomicBool,
+    /// Once set, requests are refused.
+    refusing: AtomicBool,
+    /// Once set, watches end, spread over so long.
+    watches_end: watch::Sender<Option<Duration>>,
+    /// Requests under way that end by themselves.
+    requests: Arc<watch::Sender<usize>>,
+    watches: Arc<AtomicUsize>,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { bootstrapped: watch::channel(false).0, stopping: watch::channel(false).0 }
+        Self {
+            bootstrapped: watch::Sender::new(false),
+            stopping: AtomicBool::default(),
+            refusing: AtomicBool::default(),
+            watches_end: watch::Sender::new(None),
+            requests: Arc::new(watch::Sender::new(0)),
+            watches: Arc::default(),
+        }
+    }
+}
+
+/// A request under way, until it is dropped.
+#[derive(Debug)]
+pub struct Request(Arc<watch::Sender<usize>>);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.0.send_modify(|requests| *requests -= 1);
+    }
+}
+
+/// A watch under way, until it is dropped.
+#[derive(Debug)]
+pub struct Watching(Arc<AtomicUsize>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -33,14 +71,59 @@ impl State {
         let _ = self.bootstrapped.subscribe().wait_for(|done| *done).await;
     }
 
-    /// The server stops taking traffic.
+    /// The server is about to end, and is not ready any more.
     pub fn set_stopping(&self) {
-        self.stopping.send_replace(true);
+        self.stopping.store(true, Ordering::Release);
     }
 
-    /// Whether it does.
+    /// Whether it is.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        *self.stopping.borrow()
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// The server does nothing new any more.
+    pub fn set_refusing(&self) {
+        self.refusing.store(true, Ordering::Release);
+    }
+
+    /// Whether it does not.
+    #[must_use]
+    pub fn is_refusing(&self) -> bool {
+        self.refusing.load(Ordering::Acquire)
+    }
+
+    /// Counts a request that ends by itself.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        self.requests.send_modify(|requests| *requests += 1);
+        Request(Arc::clone(&self.requests))
+    }
+
+    /// Waits until none is under way.
+    pub async fn requests_done(&self) {
+        let _ = self.requests.subscribe().wait_for(|requests| *requests == 0).await;
+    }
+
+    /// Counts a watch; the future tells when it is to end, and over how long all are spread.
+    pub fn watch(&self) -> (Watching, impl Future<Output = Duration> + Send + use<>) {
+        self.watches.fetch_add(1, Ordering::Relaxed);
+        let mut end = self.watches_end.subscribe();
+        let ends = async move {
+            // A server that is dropped ends its watches too.
+            end.wait_for(Option::is_some).await.ok().and_then(|spread| *spread).unwrap_or_default()
+        };
+        (Watching(Arc::clone(&self.watches)), ends)
+    }
+
+    /// How many watches there are.
+    #[must_use]
+    pub fn watches(&self) -> usize {
+        self.watches.load(Ordering::Relaxed)
+    }
+
+    /// Watches end, spread over so long.
+    pub fn end_watches(&self, spread: Duration) {
+        self.watches_end.send_replace(Some(spread));
     }
 }

@@ -112,6 +112,8 @@ pub enum OnShutdown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Phase {
+    /// Those that tell others of the end, while everything still works.
+    Announce,
     /// Those that act on their own: controllers, schedulers, kubelets. They still can give back leases through the API.
     Crew,
     /// Informers and other readers the crew depends on.
@@ -128,13 +130,13 @@ pub enum Phase {
 
 impl Phase {
     /// All phases in the order of shutdown.
-    pub const ALL: [Self; 6] =
-        [Self::Crew, Self::Informers, Self::Ingress, Self::Pipeline, Self::Storage, Self::Telemetry];
+    pub const ALL: [Self; 7] =
+        [Self::Announce, Self::Crew, Self::Informers, Self::Ingress, Self::Pipeline, Self::Storage, Self::Telemetry];
 
     /// How long a phase may take unless the process was configured otherwise.
     pub const fn grace(self) -> Duration {
         match self {
-            Self::Crew | Self::Ingress | Self::Storage => Duration::from_secs(10),
+            Self::Announce | Self::Crew | Self::Ingress | Self::Storage => Duration::from_secs(10),
             Self::Informers | Self::Pipeline | Self::Telemetry => Duration::from_secs(3),
         }
     }
@@ -142,6 +144,7 @@ impl Phase {
     /// The phase's name in logs and reports.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Announce => "announce",
             Self::Crew => "crew",
             Self::Informers => "informers",
             Self::Ingress => "ingress",

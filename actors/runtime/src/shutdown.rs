@@ -58,11 +58,25 @@ pub struct PhaseReport {
 
 /// How long each phase may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Graces(pub fn(Phase) -> Duration);
+pub struct Graces([(Phase, Duration); Phase::ALL.len()]);
 
 impl Default for Graces {
     fn default() -> Self {
-        Self(Phase::grace)
+        Self(Phase::ALL.map(|phase| (phase, phase.grace())))
+    }
+}
+
+impl Graces {
+    /// The same for every phase.
+    #[must_use]
+    pub fn all(grace: Duration) -> Self {
+        Self(Phase::ALL.map(|phase| (phase, grace)))
+    }
+
+    /// Another one for this phase.
+    #[must_use]
+    pub fn with(self, phase: Phase, grace: Duration) -> Self {
+        Self(self.0.map(|row| if row.0 == phase { (phase, grace) } else { row }))
     }
 }
 
@@ -70,9 +84,8 @@ impl Default for Graces {
 /// its grace, kills and names who is late, goes on. Nothing stops it from coming to its end.
 pub async fn shutdown(system: &System, graces: Graces) -> Report {
     let mut report = Report::default();
-    for phase in Phase::ALL {
+    for (phase, grace) in graces.0 {
         let began = clock::now();
-        let grace = (graces.0)(phase);
         let (slots, gates) = system.begin_phase(phase);
         let closing = join_all(gates.iter().map(|gate| gate.close(grace)));
         let (mut late, closed) = futures::join!(stop_all(&slots, began + grace), closing);

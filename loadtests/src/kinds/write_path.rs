@@ -62,6 +62,7 @@ pub(crate) async fn run(bench: &Bench, subject: Whose, spec: &Spec) -> anyhow::R
         port: Some(0),
         advertise_address: None,
         kubelets: oarlock_service_apiserver::KubeletOptions::default(),
+        going: oarlock_service_apiserver::GoingOptions::default(),
         local: None,
     };
     let api = assemble::start(&system, cluster).await?;

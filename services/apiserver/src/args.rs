@@ -2,8 +2,12 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
+use oarlock_apiserver::Termination;
+use oarlock_meta::GoDuration;
+use oarlock_runtime::shutdown::Graces;
 use oarlock_store::DEFAULT_WINDOW_BYTES;
 
 /// Flags of the API server.
@@ -33,6 +37,9 @@ pub struct Args {
     /// How kubelets are reached.
     #[command(flatten)]
     pub kubelets: KubeletOptions,
+    /// How it makes room and ends.
+    #[command(flatten)]
+    pub going: GoingOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,
@@ -74,6 +81,52 @@ pub struct StoreOptions {
     /// Who asks for anything older gets 410 Expired and lists anew.
     #[arg(long, default_value_t = DEFAULT_WINDOW_BYTES, value_name = "BYTES", value_parser = window_bytes())]
     pub watch_window_bytes: usize,
+}
+
+/// Flags about moving clients to other API servers, for every command that has an API server in it; names are upstream's.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct GoingOptions {
+    /// Fraction of requests over HTTP/2 after which their connection is closed (GOAWAY), so that clients behind a balancer spread again: 0 to
+    /// 0.02; 0.001 is a good start. Not for a single server, or without a balancer.
+    #[arg(long, default_value_t = 0.0, value_name = "FRACTION", value_parser = goaway_chance)]
+    pub goaway_chance: f64,
+    /// On SIGTERM, go on serving for this long with /readyz failing, so that balancers can look.
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    pub shutdown_delay_duration: Duration,
+    /// After that, answer new requests with 429 and Retry-After until the present ones are done, and close the socket only then.
+    #[arg(long)]
+    pub shutdown_send_retry_after: bool,
+    /// Spread the end of watches over up to this long, so that they do not all begin anew elsewhere at once.
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    pub shutdown_watch_termination_grace_period: Duration,
+}
+
+impl GoingOptions {
+    /// How the server ends.
+    #[must_use]
+    pub fn termination(&self) -> Termination {
+        Termination {
+            delay: self.shutdown_delay_duration,
+            send_retry_after: self.shutdown_send_retry_after,
+            watches: self.shutdown_watch_termination_grace_period,
+        }
+    }
+
+    /// How long the phases of the process's shutdown may take.
+    #[must_use]
+    pub fn graces(&self) -> Graces {
+        self.termination().graces(crate::assemble::REQUEST_TIMEOUT)
+    }
+}
+
+fn goaway_chance(text: &str) -> Result<f64, String> {
+    let chance = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=0.02).contains(&chance) { Ok(chance) } else { Err("must be between 0 and 0.02".to_owned()) }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = GoDuration::parse(text).map_err(|error| error.to_string())?;
+    duration.to_std().ok_or_else(|| "must not be negative".to_owned())
 }
 
 /// As kubeadm has it: names of nodes are rarely known to the machine of the API server.

@@ -22,12 +22,14 @@ use oarlock_storage::embedded::{self, EmbeddedLog};
 use oarlock_storage::{Fatal, Log};
 use tokio::net::TcpListener;
 
-use crate::args::{EtcdOptions, KubeletOptions};
+use crate::args::{EtcdOptions, GoingOptions, KubeletOptions};
 
 /// Port asked for first.
 const PORT: u16 = 6443;
 /// Ports tried after it when it is taken and nobody asked for it by name.
 const MORE_PORTS: u16 = 64;
+/// Longest a request may take (upstream's default).
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Addresses of Services.
 const SERVICE_CIDR: &str = "10.96.0.0/16";
 
@@ -48,6 +50,8 @@ pub struct Cluster {
     pub advertise_address: Option<IpAddr>,
     /// How kubelets are reached.
     pub kubelets: KubeletOptions,
+    /// How it makes room and ends.
+    pub going: GoingOptions,
     /// Those of this process.
     pub local: Option<Arc<dyn LocalKubelets>>,
 }
@@ -133,7 +137,9 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         service_cidr,
         node_ports: (30000, 32767),
         event_ttl: Duration::from_secs(3600),
-        request_timeout: Duration::from_secs(60),
+        request_timeout: REQUEST_TIMEOUT,
+        goaway_chance: cluster.going.goaway_chance,
+        termination: cluster.going.termination(),
         max_body: 3 << 20,
         identity: identity(),
         ca_pem: String::new(),

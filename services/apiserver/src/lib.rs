@@ -4,5 +4,5 @@ mod args;
 pub mod assemble;
 mod run;
 
-pub use args::{Args, EtcdOptions, KubeletOptions, StoreOptions};
+pub use args::{Args, EtcdOptions, GoingOptions, KubeletOptions, StoreOptions};
 pub use run::run;

@@ -1,7 +1,7 @@
 //! `oarlock apiserver`: the server in a process of its own.
 
 use oarlock_runtime::System;
-use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_runtime::shutdown::{self, End};
 
 use crate::args::Args;
 use crate::assemble::{self, Cluster, Store};
@@ -14,6 +14,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    let graces = args.going.graces();
     let cluster = Cluster {
         data_dir: args.data_dir,
         store: if args.etcd.etcd_servers.is_empty() { args.store.parse()? } else { Store::Etcd(args.etcd) },
@@ -22,11 +23,12 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         port: Some(args.secure_port),
         advertise_address: args.advertise_address,
         kubelets: args.kubelets,
+        going: args.going,
         local: None,
     };
     let api = assemble::start(&system, cluster).await?;
     tracing::info!(address = %api.address, kubeconfig = %api.kubeconfig.display(), "api server listens");
-    match shutdown::run(&system, signals, Graces::default()).await {
+    match shutdown::run(&system, signals, graces).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),
     }

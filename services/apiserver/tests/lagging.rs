@@ -31,6 +31,7 @@ async fn server(log: &MemoryLog) -> (Client, Arc<GatedLog>) {
         port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
         kubelets: KubeletOptions::default(),
+        going: Default::default(),
         local: None,
     };
     let server = start(&system, cluster).await.unwrap().server;

@@ -65,6 +65,8 @@ pub(crate) struct Up {
     pub(crate) store_options: oarlock_service_apiserver::StoreOptions,
     #[command(flatten)]
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
+    #[command(flatten)]
+    pub(crate) going: oarlock_service_apiserver::GoingOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     pub(crate) log: String,

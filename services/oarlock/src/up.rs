@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use oarlock_kubelet::Fleet;
 use oarlock_kubelet::server::Server;
-use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_runtime::shutdown::{self, End};
 use oarlock_runtime::{System, clock};
 use oarlock_service_apiserver::assemble;
 
@@ -34,6 +34,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         port: args.port,
         advertise_address: args.advertise_address,
         kubelets: args.kubelets.clone(),
+        going: args.going.clone(),
         local: Some(Arc::new(crew::ToFleet(Server::new(&system, &fleet, None)))),
     };
     let api = assemble::start(&system, cluster).await?;
@@ -43,7 +44,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
     let ready = started.elapsed();
     let crew = crew::start(&system, &api, &fleet, &args).await?;
     tell(&args, &api, ready, &crew);
-    match shutdown::run(&system, signals, Graces::default()).await {
+    match shutdown::run(&system, signals, args.going.graces()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => {
             if let End::Asked(report) = &end {

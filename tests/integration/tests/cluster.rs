@@ -47,6 +47,7 @@ impl Cluster {
             port: Some(0),
             advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
             kubelets,
+            going: Default::default(),
             local: None,
         };
         let api = assemble::start(&system, wanted).await.unwrap();

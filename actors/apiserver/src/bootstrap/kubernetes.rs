@@ -1,16 +1,17 @@
 //! Service `default/kubernetes`, whose endpoints are all API servers that live, and the Leases by which they know one another.
 //!
 //! Upstream keeps addresses in keys of its own (`masterleases`); here the identity Lease (KEP-1965) carries its server's address as an
-//! annotation. Who has not renewed within [`ALIVE`] is no endpoint any more; who ends in order takes itself off at once.
+//! annotation. Who has not renewed within [`ALIVE`] is no endpoint any more, and after an hour its Lease goes; who ends in order takes both away
+//! at once.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use oarlock_meta::{MicroTime, Status};
+use oarlock_meta::{MicroTime, Revision, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::views::coordination_v1::Lease;
-use oarlock_schema::{Obj, resource};
+use oarlock_schema::{Obj, Resource, resource};
 use serde_json::{Value, json};
 
 use super::objects::{from_json, made};
@@ -87,21 +88,47 @@ pub(super) fn service(server: &Server) -> Result<Vec<Desired>, Status> {
 /// Servers by port, in order.
 type Servers = BTreeMap<u16, Vec<IpAddr>>;
 
+/// The Lease of a server.
+pub(super) struct Identity {
+    pub(super) resource: &'static Resource,
+    pub(super) obj: Obj,
+    pub(super) revision: Revision,
+}
+
+/// Every server's Lease, as the View has it.
+fn leases(server: &Server) -> Vec<Identity> {
+    let Some(resource) = resource("coordination.k8s.io", "v1", "leases") else { return Vec::new() };
+    let leases = server.store().view().list(LEASES);
+    let ours = leases.iter().filter(|e| e.namespace() == NAMESPACE && e.label(ROLE.0) == Some(ROLE.1));
+    let decoded = ours.filter_map(|entry| {
+        let obj = oarlock_registry::index::decode(entry.bytes()?, resource.ty).ok()?;
+        Some(Identity { resource, obj, revision: entry.revision })
+    });
+    decoded.collect()
+}
+
+/// The Leases that have run out: their servers have not renewed for an hour.
+pub(super) fn dead(server: &Server) -> Vec<Identity> {
+    let now = clock::wall().as_microsecond();
+    leases(server).into_iter().filter(|lease| ran_out(&lease.obj, now)).collect()
+}
+
+/// A Lease that does not say until when it holds, does not hold.
+fn ran_out(lease: &Obj, now: i64) -> bool {
+    let until = || {
+        let spec = lease.view::<Lease<'_>>()?.spec();
+        let renewed = MicroTime::parse(spec.renew_time()?).ok()?.unix_micros();
+        renewed.checked_add(spec.lease_duration_seconds()?.checked_mul(1_000_000)?)
+    };
+    until().is_none_or(|until| until < now)
+}
+
 /// Every server that has renewed of late. This one's own Lease is in the View before this is asked.
 fn alive(server: &Server) -> Servers {
     let oldest = clock::wall().as_microsecond() - i64::try_from(ALIVE.as_micros()).unwrap_or(i64::MAX);
     let mut servers = Servers::new();
-    for entry in server.store().view().list(LEASES).iter() {
-        if entry.namespace() != NAMESPACE || entry.label(ROLE.0) != Some(ROLE.1) {
-            continue;
-        }
-        let (Some(bytes), Some(ty)) = (entry.bytes(), oarlock_schema::type_named("coordination/v1.Lease")) else {
-            continue;
-        };
-        let Ok(obj) = oarlock_registry::index::decode(bytes, ty) else { continue };
-        if let Some((address, port)) = address_of(&obj, oldest) {
-            servers.entry(port).or_default().push(address);
-        }
+    for (address, port) in leases(server).iter().filter_map(|lease| address_of(&lease.obj, oldest)) {
+        servers.entry(port).or_default().push(address);
     }
     for addresses in servers.values_mut() {
         addresses.sort_unstable();

@@ -1,5 +1,6 @@
 //! The HTTPS listener: one actor that accepts, one gated task per connection.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +11,10 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use oarlock_auth::PeerCertificates;
-use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
+use oarlock_runtime::{ActorKind, Failure, Gate, LoopCtx, Phase, clock, rng};
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::coalesce::Coalesce;
@@ -28,38 +31,118 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// Informers share one connection: streams per connection (upstream's default is 250).
 const STREAMS: u32 = 1000;
-/// Connections already open have this long to finish their requests when the listener stops.
-const DRAIN: Duration = Duration::from_secs(8);
+/// A connection over which no request has come yet has this long to bring one when the server closes (Go: 5 s): its client is just about to.
+const FIRST: Duration = Duration::from_secs(1);
 
-/// Accepts connections until the actor is stopped.
+/// The listening socket, until the server ends. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Socket(Arc<Mutex<Option<Arc<TcpListener>>>>);
+
+impl Socket {
+    /// A socket that listens.
+    #[must_use]
+    pub fn new(socket: TcpListener) -> Self {
+        Self(Arc::new(Mutex::new(Some(Arc::new(socket)))))
+    }
+
+    fn get(&self) -> Option<Arc<TcpListener>> {
+        self.0.lock().clone()
+    }
+}
+
+/// Accepts connections until the actor is stopped, then ends them ([`crate::termination`]).
 ///
 /// # Errors
 /// When the socket fails.
-pub async fn run(ctx: LoopCtx, socket: Arc<TcpListener>, tls: TlsAcceptor, server: Server) -> Result<(), Failure> {
-    while let Some(accepted) = ctx.or_stop(socket.accept()).await {
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // Out of file descriptors, or a client that went away: neither is the listener's end.
-                tracing::warn!(%error, "connection not accepted");
-                ctx.sleep(Duration::from_millis(20)).await;
-                continue;
+pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server) -> Result<(), Failure> {
+    // A socket that is closed is not opened again: the process is ending.
+    let Some(listening) = socket.get() else { return Ok(()) };
+    let door = Door { ctx: ctx.clone(), tls, server: server.clone() };
+    while let Some(accepted) = ctx.or_stop(listening.accept()).await {
+        door.admit(accepted).await;
+    }
+    let patience = server.config().request_timeout;
+    let termination = server.config().termination;
+    let (began, watches) = (clock::now(), server.state().watches());
+    server.state().end_watches(termination.spread(watches));
+    if termination.send_retry_after {
+        server.state().set_refusing();
+        let done = async {
+            server.state().requests_done().await;
+            while server.state().watches() > 0 {
+                clock::sleep(LOOK_AGAIN).await;
             }
         };
-        let (tls, server, ctx2) = (tls.clone(), server.clone(), ctx.clone());
-        if ctx.spawn("connection", async move { connection(&ctx2, stream, tls, server).await }).is_err() {
-            break;
-        }
+        let patience = clock::after(patience + termination.watches);
+        let serving = async {
+            loop {
+                door.admit(listening.accept().await).await;
+            }
+        };
+        ctx.protected(async {
+            tokio::select! {
+                biased;
+                _ = clock::timeout_at(patience, done) => {}
+                () = serving => {}
+            }
+        })
+        .await;
+        tracing::info!(took = ?began.elapsed(), "refused: what was under way is done");
     }
-    // Balancers look at readyz while open connections drain.
-    server.state().set_stopping();
+    // Whoever stands in the queue has been let in by the kernel; closing would throw them out.
+    let last = clock::after(QUEUE);
+    while !last.passed()
+        && let Ok(Ok(accepted)) = clock::timeout(LOOK_AGAIN, listening.accept()).await
+    {
+        door.admit(Ok(accepted)).await;
+    }
+    *socket.0.lock() = None;
+    drop(listening);
+    let (began, connections) = (clock::now(), ctx.gate().inside());
+    let closed = ctx.protected(ctx.gate().close(patience + termination.watches)).await;
+    let late = closed.err().map(|late| late.holders.len()).unwrap_or_default();
+    tracing::info!(connections, watches, late, took = ?began.elapsed(), "closed");
     Ok(())
 }
 
-async fn connection(ctx: &LoopCtx, stream: TcpStream, tls: TlsAcceptor, server: Server) {
+/// The queue of a socket that closes is emptied for no longer than this …
+const QUEUE: Duration = Duration::from_millis(500);
+/// … and is empty when nobody came for so long. Watches that are left are looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Where connections come in.
+struct Door {
+    ctx: LoopCtx,
+    tls: TlsAcceptor,
+    server: Server,
+}
+
+impl Door {
+    async fn admit(&self, accepted: std::io::Result<(TcpStream, SocketAddr)>) {
+        match accepted {
+            Ok((stream, _)) => {
+                let (tls, server, gate) = (self.tls.clone(), self.server.clone(), self.ctx.gate().clone());
+                // The gate is open as long as there is a door.
+                let _ = self.ctx.spawn("connection", async move { connection(&gate, stream, tls, server).await });
+            }
+            Err(error) => {
+                // Out of file descriptors, or a client that went away: neither is the listener's end.
+                tracing::warn!(%error, "connection not accepted");
+                clock::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+async fn connection(gate: &Gate, stream: TcpStream, tls: TlsAcceptor, server: Server) {
     let _ = stream.set_nodelay(true);
     let Ok(remote) = stream.peer_addr().map(Remote) else { return };
-    let stream = match clock::timeout(HANDSHAKE, tls.accept(stream)).await {
+    let shaken = tokio::select! {
+        biased;
+        shaken = clock::timeout(HANDSHAKE, tls.accept(stream)) => shaken,
+        () = last_moment(gate) => return,
+    };
+    let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "tls handshake failed"),
         Err(_) => return tracing::debug!("tls handshake took too long"),
@@ -67,13 +150,20 @@ async fn connection(ctx: &LoopCtx, stream: TcpStream, tls: TlsAcceptor, server: 
     let chain =
         stream.get_ref().1.peer_certificates().map(|chain| chain.iter().map(|c| c.clone().into_owned()).collect());
     let peer = chain.and_then(PeerCertificates::new).map(Arc::new);
+    // What was agreed on decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
+    let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let signs = Arc::new(Signs::default());
+    let seen = Arc::clone(&signs);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        seen.first.notify_one();
+        if multiplexed && (server.state().is_refusing() || strikes(server.config().goaway_chance)) {
+            seen.goaway.notify_one();
+        }
         let (server, peer) = (server.clone(), peer.clone());
         request.extensions_mut().insert(remote);
         async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
     });
-    // What was agreed on decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
-    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+    if multiplexed {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -82,17 +172,48 @@ async fn connection(ctx: &LoopCtx, stream: TcpStream, tls: TlsAcceptor, server: 
             .initial_stream_window_size(1 << 20)
             .initial_connection_window_size(4 << 20);
         let connection = builder.serve_connection(TokioIo::new(Coalesce::new(stream)), service);
-        drive(ctx, connection, |connection| connection.graceful_shutdown()).await;
+        let closing = async {
+            tokio::select! {
+                biased;
+                () = gate.cancelled() => {}
+                () = signs.goaway.notified() => {}
+            }
+        };
+        drive(closing, connection, |connection| connection.graceful_shutdown()).await;
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
-        drive(ctx, connection, |connection| connection.graceful_shutdown()).await;
+        let closing = async {
+            gate.cancelled().await;
+            // Also over when one has come long ago: the first sign stays until it is read.
+            let _ = clock::timeout(FIRST, signs.first.notified()).await;
+        };
+        drive(closing, connection, |connection| connection.graceful_shutdown()).await;
     }
 }
 
-/// Drives a connection to its end, which `close` begins when the listener stops.
-async fn drive<C>(ctx: &LoopCtx, connection: C, close: impl FnOnce(Pin<&mut C>))
+/// The end of the patience with those who have not asked for anything yet.
+async fn last_moment(gate: &Gate) {
+    gate.cancelled().await;
+    clock::sleep(FIRST).await;
+}
+
+/// What requests tell the driver of their connection.
+#[derive(Default)]
+struct Signs {
+    first: Notify,
+    goaway: Notify,
+}
+
+/// Whether chance has it so.
+fn strikes(chance: f64) -> bool {
+    const STEPS: u32 = 1 << 24;
+    chance > 0.0 && (rng::below(STEPS.into()) as f64) < chance * f64::from(STEPS)
+}
+
+/// Drives a connection to its end, which `close` begins after `closing`. Streams that are open then run on.
+async fn drive<C>(closing: impl Future<Output = ()>, connection: C, close: impl FnOnce(Pin<&mut C>))
 where
     C: Future<Output = hyper::Result<()>>,
 {
@@ -100,11 +221,9 @@ where
     tokio::select! {
         biased;
         result = connection.as_mut() => return closed(result),
-        () = ctx.cancelled() => close(connection.as_mut()),
+        () = closing => close(connection.as_mut()),
     }
-    if let Ok(result) = clock::timeout(DRAIN, connection).await {
-        closed(result);
-    }
+    closed(connection.await);
 }
 
 fn closed(result: hyper::Result<()>) {

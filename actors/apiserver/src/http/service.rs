@@ -23,6 +23,9 @@ use crate::target::Target;
 /// Serves one request; failures become Status answers.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
     let accept = request.headers().get(header::ACCEPT).and_then(|v| v.to_str().ok()).map(str::to_owned);
+    if server.state().is_refusing() && !is_exempt(&request) {
+        return going();
+    }
     let uri = request.uri();
     let read = request_info::parse(request.method(), uri.path(), uri.query().unwrap_or(""))
         .map_err(|request_info::PathError::Encoding| Status::bad_request("the path is not valid percent-encoding"))
@@ -31,6 +34,9 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Ok(read) => read,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
+    // Only who waits for them needs them counted.
+    let ends = info.verb != "watch" && !crate::streaming::is_streaming(&info.subresource) && !is_exempt(&request);
+    let _counted = (ends && server.config().termination.send_retry_after).then(|| server.state().request());
     let (user, warning) = match authenticate(server, peer, request.headers()) {
         Ok(known) => known,
         Err(status) => return respond::status(&status, accept.as_deref()),
@@ -51,6 +57,24 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         }
     }
     crate::metrics::request(&info, &method, response.status(), started.elapsed());
+    response
+}
+
+/// What a server that ends still answers: those who look at it, and its own kind (upstream: `isRequestExemptFromRetryAfter`).
+fn is_exempt(request: &Request<Incoming>) -> bool {
+    let path = request.uri().path();
+    let agent = request.headers().get(header::USER_AGENT).map_or(&b""[..], |agent| agent.as_bytes());
+    ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|exempt| path.starts_with(exempt))
+        || agent.starts_with(b"kube-apiserver/")
+}
+
+/// Upstream's answer of a server that ends, in its words.
+fn going() -> Response<Body> {
+    let words = "The apiserver is shutting down, please try again later.\n";
+    let mut response = text(StatusCode::TOO_MANY_REQUESTS, "text/plain; charset=utf-8", words);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static("5"));
+    headers.insert(header::CONNECTION, http::HeaderValue::from_static("close"));
     response
 }
 

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::{BoxFuture, Fuse};
 use oarlock_client::{ListOptions, VersionMatch};
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Instant, clock, rng};
@@ -12,6 +14,7 @@ use oarlock_store::{Entry, Event, EventKind, Gone, Interest, WatchCursor};
 use super::selection::Selection;
 use crate::caller::Caller;
 use crate::server::Server;
+use crate::state::Watching;
 use crate::target::Target;
 
 /// Events handed on at a time.
@@ -52,6 +55,9 @@ pub struct Watch {
     ends: Instant,
     last_bookmark: Revision,
     over: bool,
+    /// Tells when the server ends, and over how long its watches are spread.
+    server_ends: Fuse<BoxFuture<'static, Duration>>,
+    _counted: Watching,
 }
 
 impl std::fmt::Debug for Watch {
@@ -113,6 +119,7 @@ pub async fn watch(
         initial = VecDeque::from([too_old(after, *gone)]);
     }
     let lifetime = options.timeout.unwrap_or_else(|| MIN_TIMEOUT + rng::jitter(MIN_TIMEOUT, 100) / 2);
+    let (counted, server_ends) = server.state().watch();
     Ok(Watch {
         cursor: cursor.ok(),
         selection,
@@ -122,6 +129,8 @@ pub async fn watch(
         ends: clock::after(lifetime),
         last_bookmark,
         over: false,
+        server_ends: server_ends.boxed().fuse(),
+        _counted: counted,
     })
 }
 
@@ -182,7 +191,21 @@ impl Watch {
         loop {
             let wake = if self.bookmarks { self.next_bookmark.min(self.ends) } else { self.ends };
             let cursor = self.cursor.as_mut()?;
-            let batch = match cursor.next_batch(BATCH, wake).await {
+            if self.ends.passed() {
+                self.over = true;
+                // A last bookmark lets the client go on where it is.
+                let told = cursor.progress();
+                return self.bookmark(told).map(|bookmark| vec![bookmark]);
+            }
+            let next = tokio::select! {
+                biased;
+                spread = &mut self.server_ends => {
+                    self.ends = self.ends.min(clock::after(rng::jitter(spread, 100)));
+                    continue;
+                }
+                next = cursor.next_batch(BATCH, wake) => next,
+            };
+            let batch = match next {
                 Ok(batch) => batch,
                 Err(gone) => {
                     self.over = true;
@@ -192,11 +215,6 @@ impl Watch {
             let deliveries: Vec<Delivery> = batch.events.into_iter().filter_map(|e| self.deliver(e)).collect();
             if !deliveries.is_empty() {
                 return Some(deliveries);
-            }
-            if self.ends.passed() {
-                self.over = true;
-                // A last bookmark lets the client go on where it is.
-                return self.bookmark(batch.progress).map(|b| vec![b]);
             }
             if self.bookmarks && self.next_bookmark.passed() {
                 self.next_bookmark = clock::after(BOOKMARK_EVERY);

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::cast::{Do, LOOPS, Player, ROBUST, ROBUST_ROW, STOPS};
 use super::{S, soon, system};
 
+static ANNOUNCE: ActorKind = ActorKind { name: "sim.announce", phase: Phase::Announce, ..ROBUST_ROW };
 static CREW: ActorKind = ActorKind { name: "sim.crew", phase: Phase::Crew, ..ROBUST_ROW };
 static INFORMERS: ActorKind = ActorKind { name: "sim.informers", phase: Phase::Informers, ..ROBUST_ROW };
 static INGRESS: ActorKind = ActorKind { name: "sim.ingress", phase: Phase::Ingress, ..ROBUST_ROW };
@@ -41,17 +42,20 @@ fn noting(
 fn phases_stop_one_after_the_other_and_report_their_time() {
     Universe::run(1, || async {
         let (system, log) = (system().await, Arc::new(Mutex::new(Vec::new())));
-        for kind in [&TELEMETRY, &STORAGE, &PIPELINE, &INGRESS, &INFORMERS, &CREW] {
+        for kind in [&TELEMETRY, &STORAGE, &PIPELINE, &INGRESS, &INFORMERS, &CREW, &ANNOUNCE] {
             system.spawn_loop(kind, "a", noting(&log)).await.unwrap();
             system.spawn_loop(kind, "b", noting(&log)).await.unwrap();
         }
         let report = shutdown(&system, Graces::default()).await;
         let expected: Vec<Phase> = Phase::ALL.into_iter().flat_map(|phase| [phase, phase]).collect();
         assert_eq!(*log.lock(), expected);
-        assert_eq!(report.phases.iter().map(|p| p.took).collect::<Vec<_>>(), [S; 6]);
-        assert_eq!(report.phases.iter().map(|p| p.stopped).collect::<Vec<_>>(), [2; 6]);
+        assert_eq!(report.phases.iter().map(|p| p.took).collect::<Vec<_>>(), [S; 7]);
+        assert_eq!(report.phases.iter().map(|p| p.stopped).collect::<Vec<_>>(), [2; 7]);
         assert_eq!(report.late().count(), 0);
-        assert!(report.to_string().starts_with("crew 1000 ms, informers 1000 ms, ingress"), "{report}");
+        assert!(
+            report.to_string().starts_with("announce 1000 ms, crew 1000 ms, informers 1000 ms, ingress"),
+            "{report}"
+        );
         assert!(system.snapshot().is_empty());
         let refused = system.spawn(&ROBUST, "late", Player::default()).await.err();
         assert_eq!(refused, Some(Error::Closing("sim.robust/late".to_owned())));
@@ -102,7 +106,7 @@ fn who_is_late_is_named_and_does_not_hold_up_the_rest() {
         let gate = system.gate("requests", Phase::Ingress);
         let quick = gate.spawn("quick", clock::sleep(S)).unwrap();
         gate.spawn("slow", clock::sleep(3600 * S)).unwrap();
-        let report = shutdown(&system, Graces(|_| 5 * S)).await;
+        let report = shutdown(&system, Graces::all(5 * S)).await;
         assert_eq!(report.late().collect::<Vec<_>>(), ["sim.crew/deaf", "requests/slow"]);
         assert_eq!(quick.await, Ok(()), "a request gets its grace");
         assert_eq!(*log.lock(), [Phase::Storage]);
