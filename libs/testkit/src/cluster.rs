@@ -21,7 +21,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts `oarlock up --data-dir <temporary> --port 0 <flags>` and waits until it is ready.
+    /// Starts `oarlock up --data-dir <temporary> <flags>`, with `--port 0` unless a flag says otherwise, and waits until it is ready.
     ///
     /// # Panics
     /// When the program is missing, ends, or does not become ready.
@@ -69,7 +69,10 @@ impl Cluster {
         let said = File::create(self.said()).expect("a file for its output");
         let log = File::options().create(true).append(true).open(self.log()).expect("a file for its log");
         let mut command = Command::new(binary::oarlock());
-        command.args(["up", "--port", "0", "--data-dir"]).arg(self.data_dir().root()).args(&self.flags);
+        command.args(["up", "--data-dir"]).arg(self.data_dir().root()).args(&self.flags);
+        if !self.flags.iter().any(|flag| flag == "--port") {
+            command.args(["--port", "0"]);
+        }
         command.stdin(Stdio::null()).stdout(said).stderr(log);
         self.child = Some(command.spawn().expect("oarlock starts"));
         eventually("oarlock up prints its kubeconfig", || {
@@ -156,10 +159,16 @@ impl Cluster {
         path
     }
 
+    /// All that it has logged.
+    #[must_use]
+    pub fn said_in_log(&self) -> String {
+        std::fs::read_to_string(self.log()).unwrap_or_default()
+    }
+
     /// The last lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        process::tail(&std::fs::read_to_string(self.log()).unwrap_or_default())
+        process::tail(&self.said_in_log())
     }
 
     fn said(&self) -> PathBuf {

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod bad_input;
+mod balancer;
 mod client_go;
 mod cluster;
 mod containerd;
@@ -18,6 +19,7 @@ mod link;
 mod presentation;
 mod python;
 mod replicas;
+mod rolling;
 mod streams;
 mod swaps;
 mod transcript;

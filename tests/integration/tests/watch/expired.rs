@@ -1,10 +1,10 @@
 //! History that is gone: 410, in upstream's words, and where each client looks for it.
 
 use oarlock_testkit::Cluster;
-use oarlock_testkit::http::{Answer, Who};
+use oarlock_testkit::http::{Answer, Http, Who};
 use serde_json::{Value, json};
 
-use super::{MAPS, TINY_WINDOW, create, delete, pass_the_window, version, watch};
+use super::{MAPS, create, delete, pass_the_window, version, watch};
 
 const LIST_TOO_OLD: &str = "The resourceVersion for the provided list is too old.";
 const PAGE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
@@ -24,20 +24,17 @@ fn assert_expired(status: &Value, message: &str) {
     assert_eq!(*status, expected);
 }
 
-#[test]
-fn a_page_of_a_list_that_is_gone_offers_to_go_on_with_another() {
-    let cluster = Cluster::up(TINY_WINDOW);
-    let http = cluster.http(Who::Admin);
+pub(super) fn a_page_of_a_list_that_is_gone_offers_to_go_on_with_another(http: &Http) {
     for name in ["a", "b", "c", "d"] {
-        create(&http, name, &json!({}));
+        create(http, name, &json!({}));
     }
     let page = |token: &str| -> Answer { http.get(&format!("{MAPS}?limit=2&continue={token}")) };
     let token = |status: &Value| status["metadata"]["continue"].as_str().unwrap().to_owned();
     let first = page("").json();
     assert_eq!(names(&first), ["a", "b"]);
-    pass_the_window(&http);
-    delete(&http, "c");
-    create(&http, "cc", &json!({}));
+    pass_the_window(http);
+    delete(http, "c");
+    create(http, "cc", &json!({}));
     let gone = page(&token(&first));
     assert_eq!(gone.code, 410, "{gone}");
     let gone = gone.json();
@@ -51,15 +48,12 @@ fn a_page_of_a_list_that_is_gone_offers_to_go_on_with_another() {
     assert_eq!(page(&token(&first)).code, 410);
 }
 
-#[test]
-fn a_list_of_an_old_revision_is_refused() {
-    let cluster = Cluster::up(TINY_WINDOW);
-    let http = cluster.http(Who::Admin);
-    let old = version(&create(&http, "a", &json!({})));
+pub(super) fn a_list_of_an_old_revision_is_refused(http: &Http) {
+    let old = version(&create(http, "a", &json!({})));
     let exactly = format!("{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact");
-    create(&http, "b", &json!({}));
+    create(http, "b", &json!({}));
     assert_eq!(names(&http.get(&exactly).json()), ["a"], "as it was then");
-    pass_the_window(&http);
+    pass_the_window(http);
     for path in [exactly, format!("{MAPS}?resourceVersion={old}&limit=5")] {
         let gone = http.get(&path);
         assert_eq!(gone.code, 410, "{gone}");
@@ -72,14 +66,11 @@ fn a_list_of_an_old_revision_is_refused() {
     }
 }
 
-#[test]
-fn a_watch_from_an_old_revision_says_so_as_its_only_event() {
-    let cluster = Cluster::up(TINY_WINDOW);
-    let http = cluster.http(Who::Admin);
-    let old = version(&create(&http, "a", &json!({})));
-    pass_the_window(&http);
+pub(super) fn a_watch_from_an_old_revision_says_so_as_its_only_event(http: &Http) {
+    let old = version(&create(http, "a", &json!({})));
+    pass_the_window(http);
     for query in ["", "&allowWatchBookmarks=true", "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"] {
-        let mut stream = watch(&http, &format!("resourceVersion={old}{query}"));
+        let mut stream = watch(http, &format!("resourceVersion={old}{query}"));
         let event = stream.event().unwrap();
         assert_eq!(event["type"], "ERROR", "{event}");
         let message = event["object"]["message"].as_str().unwrap().to_owned();
@@ -92,7 +83,7 @@ fn a_watch_from_an_old_revision_says_so_as_its_only_event() {
         assert_expired(&event["object"], &message);
         assert!(stream.event().is_none(), "nothing follows");
         // What it names is the oldest that can be watched.
-        let mut stream = watch(&http, &format!("resourceVersion={oldest}"));
+        let mut stream = watch(http, &format!("resourceVersion={oldest}"));
         assert_eq!(stream.event().unwrap()["type"], "MODIFIED");
     }
 }

@@ -1,21 +1,17 @@
 //! Lists in pages.
 
-use oarlock_testkit::Cluster;
-use oarlock_testkit::http::Who;
+use oarlock_testkit::http::Http;
 use serde_json::{Value, json};
 
-use super::{MAPS, create, delete};
+use super::{MAPS, create, delete, settle};
 
 fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-#[test]
-fn pages_are_one_list_of_one_moment() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
+pub(super) fn pages_are_one_list_of_one_moment(http: &Http) {
     for name in ["a", "b", "c", "d", "e"] {
-        create(&http, name, &json!({"odd": (name != "b" && name != "d").to_string()}));
+        create(http, name, &json!({"odd": (name != "b" && name != "d").to_string()}));
     }
     let page = |query: &str| {
         let answer = http.get(&format!("{MAPS}?{query}"));
@@ -27,8 +23,8 @@ fn pages_are_one_list_of_one_moment() {
     assert_eq!(first["metadata"]["remainingItemCount"], 3);
     let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
     // What happens between two pages is not part of the list.
-    create(&http, "bb", &json!({}));
-    delete(&http, "d");
+    create(http, "bb", &json!({}));
+    delete(http, "d");
     let second = page(&format!("limit=2&continue={token}"));
     assert_eq!(names(&second), ["c", "d"]);
     assert_eq!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
@@ -47,16 +43,14 @@ fn pages_are_one_list_of_one_moment() {
         some["metadata"].get("remainingItemCount").is_none() && some["metadata"].get("continue").is_some(),
         "{some}"
     );
+    settle(http);
     // From memory the whole list is as cheap as a page of it.
     assert_eq!(names(&page("limit=1&resourceVersion=0")), ["a", "b", "bb", "c", "e"]);
 }
 
-#[test]
-fn a_deleted_collection_is_listed_in_the_answer() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
+pub(super) fn a_deleted_collection_is_listed_in_the_answer(http: &Http) {
     for (name, tier) in [("a", "gold"), ("b", "tin"), ("c", "gold")] {
-        create(&http, name, &json!({"tier": tier}));
+        create(http, name, &json!({"tier": tier}));
     }
     let answer = http.send("DELETE", &format!("{MAPS}?labelSelector=tier%3Dgold"), &[], b"");
     assert_eq!((answer.code, answer.json()["kind"].as_str()), (200, Some("ConfigMapList")), "{answer}");

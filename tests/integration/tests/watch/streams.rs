@@ -1,23 +1,19 @@
 //! What a watch tells, and when.
 
-use oarlock_testkit::Cluster;
-use oarlock_testkit::http::Who;
+use oarlock_testkit::http::Http;
 use serde_json::json;
 
-use super::{MAPS, create, delete, merge, next, pair, version, watch};
+use super::{MAPS, create, delete, merge, next, pair, settle, version, watch};
 
-#[test]
-fn a_watch_tells_every_change_once_and_in_order() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
-    let first = create(&http, "first", &json!({}));
-    let mut stream = watch(&http, &format!("resourceVersion={}", version(&first)));
-    let second = create(&http, "second", &json!({}));
-    let changed = merge(&http, "first", &json!({"data": {"a": "1"}}));
+pub(super) fn a_watch_tells_every_change_once_and_in_order(http: &Http) {
+    let first = create(http, "first", &json!({}));
+    let mut stream = watch(http, &format!("resourceVersion={}", version(&first)));
+    let second = create(http, "second", &json!({}));
+    let changed = merge(http, "first", &json!({"data": {"a": "1"}}));
     // Nothing changes, so nothing is told and no revision is spent.
-    assert_eq!(merge(&http, "first", &json!({"data": {"a": "1"}})), changed);
-    delete(&http, "second");
-    create(&http, "third", &json!({}));
+    assert_eq!(merge(http, "first", &json!({"data": {"a": "1"}})), changed);
+    delete(http, "second");
+    create(http, "third", &json!({}));
     let added = stream.event().unwrap();
     assert_eq!((&added["type"], &added["object"]), (&json!("ADDED"), &second));
     let modified = stream.event().unwrap();
@@ -28,18 +24,15 @@ fn a_watch_tells_every_change_once_and_in_order() {
     assert_eq!(next(&mut stream), pair("ADDED", "third"));
 }
 
-#[test]
-fn objects_come_and_go_as_a_selector_sees_them() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
-    let start = create(&http, "other", &json!({}));
-    let mut stream = watch(&http, &format!("labelSelector=tier%3Dgold&resourceVersion={}", version(&start)));
-    create(&http, "one", &json!({"tier": "gold"}));
-    merge(&http, "one", &json!({"data": {"a": "1"}}));
-    let gone = merge(&http, "one", &json!({"metadata": {"labels": {"tier": "tin"}}}));
-    merge(&http, "one", &json!({"data": {"a": "2"}}));
-    merge(&http, "one", &json!({"metadata": {"labels": {"tier": "gold"}}}));
-    delete(&http, "one");
+pub(super) fn objects_come_and_go_as_a_selector_sees_them(http: &Http) {
+    let start = create(http, "other", &json!({}));
+    let mut stream = watch(http, &format!("labelSelector=tier%3Dgold&resourceVersion={}", version(&start)));
+    create(http, "one", &json!({"tier": "gold"}));
+    merge(http, "one", &json!({"data": {"a": "1"}}));
+    let gone = merge(http, "one", &json!({"metadata": {"labels": {"tier": "tin"}}}));
+    merge(http, "one", &json!({"data": {"a": "2"}}));
+    merge(http, "one", &json!({"metadata": {"labels": {"tier": "gold"}}}));
+    delete(http, "one");
     assert_eq!(next(&mut stream), pair("ADDED", "one"));
     assert_eq!(next(&mut stream), pair("MODIFIED", "one"));
     let left = stream.event().unwrap();
@@ -48,35 +41,30 @@ fn objects_come_and_go_as_a_selector_sees_them() {
     assert_eq!(version(&left["object"]), version(&gone), "at the revision at which it left");
     assert_eq!(next(&mut stream), pair("ADDED", "one"));
     assert_eq!(next(&mut stream), pair("DELETED", "one"));
-    let mut single = watch(&http, "fieldSelector=metadata.name%3Dsingle");
-    create(&http, "many", &json!({}));
-    create(&http, "single", &json!({}));
+    let mut single = watch(http, "fieldSelector=metadata.name%3Dsingle");
+    create(http, "many", &json!({}));
+    create(http, "single", &json!({}));
     assert_eq!(next(&mut single), pair("ADDED", "single"));
 }
 
-#[test]
-fn a_watch_without_a_version_starts_with_what_is_there() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
+pub(super) fn a_watch_without_a_version_starts_with_what_is_there(http: &Http) {
     for name in ["a", "b"] {
-        create(&http, name, &json!({}));
+        create(http, name, &json!({}));
     }
+    settle(http);
     for query in ["", "resourceVersion=0"] {
-        let mut stream = watch(&http, query);
+        let mut stream = watch(http, query);
         let mut seen = [next(&mut stream), next(&mut stream)];
         seen.sort();
         assert_eq!(seen, [pair("ADDED", "a"), pair("ADDED", "b")], "{query}");
     }
 }
 
-#[test]
-fn initial_events_end_with_the_bookmark() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
-    create(&http, "a", &json!({}));
-    let last = create(&http, "b", &json!({}));
+pub(super) fn initial_events_end_with_the_bookmark(http: &Http) {
+    create(http, "a", &json!({}));
+    let last = create(http, "b", &json!({}));
     let wanted = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
-    let mut stream = watch(&http, wanted);
+    let mut stream = watch(http, wanted);
     let mut seen = [next(&mut stream), next(&mut stream)];
     seen.sort();
     assert_eq!(seen, [pair("ADDED", "a"), pair("ADDED", "b")]);
@@ -84,31 +72,26 @@ fn initial_events_end_with_the_bookmark() {
     assert_eq!((&bookmark["type"], &bookmark["object"]["kind"]), (&json!("BOOKMARK"), &json!("ConfigMap")));
     assert_eq!(bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
     assert!(version(&bookmark["object"]) >= version(&last));
-    create(&http, "c", &json!({}));
+    create(http, "c", &json!({}));
     assert_eq!(next(&mut stream), pair("ADDED", "c"));
     // Of a kind of which there is nothing: only the bookmark.
     let empty = http.open("GET", &format!("/api/v1/secrets?watch=1&{wanted}"), &[], b"").unwrap().event().unwrap();
     assert_eq!(empty["type"], "BOOKMARK");
 }
 
-#[test]
-fn a_watch_ends_when_it_was_told_to() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
-    create(&http, "a", &json!({}));
-    let mut stream = watch(&http, "timeoutSeconds=1&allowWatchBookmarks=true");
+pub(super) fn a_watch_ends_when_it_was_told_to(http: &Http) {
+    create(http, "a", &json!({}));
+    settle(http);
+    let mut stream = watch(http, "timeoutSeconds=1&allowWatchBookmarks=true");
     assert_eq!(next(&mut stream), pair("ADDED", "a"));
     while let Some(event) = stream.event() {
         assert_eq!(event["type"], "BOOKMARK");
     }
 }
 
-#[test]
-fn a_future_revision_is_awaited_in_silence_and_a_list_of_it_is_refused() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
-    let now = version(&create(&http, "a", &json!({})));
-    let stream = watch(&http, &format!("resourceVersion={}&timeoutSeconds=1", now + 1_000_000));
+pub(super) fn a_future_revision_is_awaited_in_silence_and_a_list_of_it_is_refused(http: &Http) {
+    let now = version(&create(http, "a", &json!({})));
+    let stream = watch(http, &format!("resourceVersion={}&timeoutSeconds=1", now + 1_000_000));
     assert_eq!(stream.finish().unwrap().text(), "");
     let refused = http.get(&format!("{MAPS}?resourceVersion={}", now + 1_000_000));
     assert_eq!(refused.code, 504, "{refused}");
@@ -121,28 +104,23 @@ fn a_future_revision_is_awaited_in_silence_and_a_list_of_it_is_refused() {
     assert_eq!(status["details"]["causes"][0]["reason"], "ResourceVersionTooLarge", "{refused}");
 }
 
-#[test]
-fn a_table_is_watched_with_its_columns_once() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
-    create(&http, "a", &json!({}));
+pub(super) fn a_table_is_watched_with_its_columns_once(http: &Http) {
+    create(http, "a", &json!({}));
+    settle(http);
     let accept = [("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
     let mut stream = http.open("GET", &format!("{MAPS}?watch=1"), &accept, b"").unwrap();
     let first = stream.event().unwrap();
     assert_eq!((&first["type"], &first["object"]["kind"]), (&json!("ADDED"), &json!("Table")));
     assert_eq!(first["object"]["columnDefinitions"][0]["name"], "Name");
-    create(&http, "b", &json!({}));
+    create(http, "b", &json!({}));
     let second = stream.event().unwrap();
     assert_eq!(second["object"]["rows"][0]["cells"][0], "b");
     assert!(second["object"]["columnDefinitions"].as_array().is_none_or(Vec::is_empty), "{second}");
 }
 
-#[test]
-fn metadata_alone_is_listed_and_watched() {
-    let cluster = Cluster::api_only();
-    let http = cluster.http(Who::Admin);
-    create(&http, "a", &json!({}));
-    merge(&http, "a", &json!({"data": {"x": "1"}}));
+pub(super) fn metadata_alone_is_listed_and_watched(http: &Http) {
+    create(http, "a", &json!({}));
+    merge(http, "a", &json!({"data": {"x": "1"}}));
     let as_list = [("Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")];
     let list = http.send("GET", MAPS, &as_list, b"").json();
     assert_eq!(
@@ -150,6 +128,7 @@ fn metadata_alone_is_listed_and_watched() {
         (&json!("PartialObjectMetadataList"), &json!("PartialObjectMetadata"))
     );
     assert!(list["items"][0].get("data").is_none());
+    settle(http);
     let as_one = [("Accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")];
     let event = http.open("GET", &format!("{MAPS}?watch=1"), &as_one, b"").unwrap().event().unwrap();
     assert_eq!((&event["object"]["kind"], event["object"].get("data")), (&json!("PartialObjectMetadata"), None));

@@ -1,0 +1,107 @@
+//! Three API servers over one etcd, restarted in turn under load: clients that can go elsewhere do, and miss nothing.
+//!
+//! Every restart must have left its mark, at those who were refused and at the watches that went on elsewhere, or it has shown nothing.
+
+mod ending;
+mod load;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Cluster, Etcd};
+
+use self::load::Load;
+
+/// Below the ports that the kernel gives away: a server comes back to its own.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
+
+/// A port that is free now and that nobody else takes meanwhile.
+fn port() -> u16 {
+    let start = u16::try_from(std::process::id() % 8000).unwrap();
+    loop {
+        let port = 20_000 + (start + NEXT_PORT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// So many servers over one etcd, each at a port that stays. `None`, and a loud word, where etcd cannot be built; listed in
+/// docs/operations/tests.md.
+fn servers(count: usize, flags: &[&str]) -> Option<(Vec<Cluster>, Etcd)> {
+    let etcd = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: no server was restarted")).ok()?;
+    let endpoints = etcd.endpoints().join(",");
+    let start = |first: Option<&Cluster>| {
+        let port = port().to_string();
+        let own = ["--etcd-servers", &endpoints, "--port", &port, "--log", "info"];
+        let flags = [own.as_slice(), flags].concat();
+        match first {
+            Some(first) => first.replica(&flags),
+            None => Cluster::up(&[flags.as_slice(), &["--disable", "scheduler,controller-manager,kubelet"]].concat()),
+        }
+    };
+    let mut servers = vec![start(None)];
+    while servers.len() < count {
+        servers.push(start(servers.first()));
+    }
+    Some((servers, etcd))
+}
+
+/// The numbers of a field in the lines of a log that begin so.
+fn logged(log: &str, line: &str, field: &str) -> Vec<u64> {
+    let lines = log.lines().filter(|own| own.contains(line));
+    let fields = lines.filter_map(|own| own.split_once(&format!(" {field}="))?.1.split(' ').next()?.parse().ok());
+    fields.collect()
+}
+
+#[test]
+fn a_rolling_restart_under_load_is_noticed_by_nobody() {
+    let Some((mut servers, _etcd)) = servers(3, &[]) else { return };
+    let load = Load::start(&servers);
+    load.goes_on();
+    for _ in 0..2 {
+        for server in &mut servers {
+            let before = load.marks();
+            assert_eq!(server.stop(), Some(0), "{}", server.log_tail());
+            eventually("clients are refused and go on elsewhere", || {
+                let now = load.marks();
+                if now.refused > before.refused && now.passed_over > before.passed_over { Ok(()) } else { Err(now) }
+            });
+            load.goes_on();
+            server.start();
+            load.goes_on();
+        }
+    }
+    let marks = load.finish(&servers);
+    for server in &servers {
+        let log = server.said_in_log();
+        // A line for each phase of each end, with its time.
+        let phases = log.lines().filter(|line| line.contains("phase stopped") && line.contains("took=")).count();
+        assert_eq!((phases, logged(&log, "closed", "late")), (14, vec![0, 0]), "{log}");
+        let ended: u64 = logged(&log, "closed", "watches").iter().sum();
+        assert!(ended > 0, "no watch was on a server that ended: {log}");
+    }
+    assert_eq!((marks.unknown, marks.broken), (0, 0), "{marks}");
+    assert!(marks.resumed >= 6, "{marks}");
+}
+
+#[test]
+fn servers_that_are_killed_in_turn_lose_nothing_and_leave_no_gap() {
+    let Some((mut servers, _etcd)) = servers(3, &[]) else { return };
+    let load = Load::start(&servers);
+    load.goes_on();
+    for server in &mut servers {
+        let before = load.marks();
+        server.kill();
+        eventually("clients miss the server", || {
+            let now = load.marks();
+            if now.refused > before.refused && now.passed_over > before.passed_over { Ok(()) } else { Err(now) }
+        });
+        load.goes_on();
+        server.start();
+        load.goes_on();
+    }
+    let marks = load.finish(&servers);
+    assert!(marks.broken > 0, "no watch was broken: {marks}");
+}

@@ -1,0 +1,367 @@
+//! What goes on while servers come and go: writers, readers and watchers of ours over all servers, raw HTTP, and kube-rs behind a balancer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::PostParams;
+use oarlock_client::https::TokioSpawn;
+use oarlock_client::{Client, Endpoint, Event, Https, ListOptions};
+use oarlock_config::Kubeconfig;
+use oarlock_informer::{Project, ResourceName, SharedInformers};
+use oarlock_meta::Revision;
+use oarlock_runtime::{System, clock};
+use oarlock_schema::{Obj, Resource, resource};
+use oarlock_testkit::Cluster;
+use oarlock_testkit::http::{Http, Who};
+use oarlock_testkit::wait::{Deadline, PATIENCE, eventually, pause};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+
+use crate::balancer::Balancer;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const WRITERS: usize = 3;
+const WATCHERS: usize = 6;
+
+/// What the faults have done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Marks {
+    /// Connections that raw clients were refused.
+    pub(super) refused: u64,
+    /// Requests that the balancer sent elsewhere for want of a connection.
+    pub(super) passed_over: u64,
+    /// Watches that ended in order and went on.
+    pub(super) resumed: u64,
+    /// Watches that broke and went on.
+    pub(super) broken: u64,
+    /// Writes of unknown outcome.
+    pub(super) unknown: u64,
+}
+
+impl std::fmt::Display for Marks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    refused: AtomicU64,
+    resumed: AtomicU64,
+    broken: AtomicU64,
+    unknown: AtomicU64,
+    /// Calls that were answered.
+    calls: AtomicU64,
+    /// Events that watchers were told.
+    told: AtomicU64,
+    enough: AtomicBool,
+    /// The revision up to which watchers must tell; 0: not known yet.
+    last: AtomicU64,
+    /// Writes that were acknowledged, with their revisions.
+    done: Mutex<BTreeMap<String, u64>>,
+    /// Names whose creation has an unknown outcome.
+    open: Mutex<BTreeSet<String>>,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The informer's view of a ConfigMap.
+struct Seen;
+
+impl Project for Seen {
+    const RESOURCE: ResourceName = ResourceName::core("configmaps");
+
+    fn project(_: &Obj) -> Self {
+        Self
+    }
+}
+
+/// See the module's text.
+pub(super) struct Load {
+    counts: Arc<Counts>,
+    runtime: Runtime,
+    balancer: Balancer,
+    tasks: Vec<JoinHandle<()>>,
+    raw: Vec<std::thread::JoinHandle<()>>,
+    watchers: Vec<JoinHandle<Vec<(String, u64)>>>,
+    cache: Arc<oarlock_informer::Cache<Seen>>,
+    _system: System,
+}
+
+fn maps() -> &'static Resource {
+    resource("", "v1", "configmaps").unwrap()
+}
+
+fn map(name: &str) -> Obj {
+    oarlock_client::decode(
+        maps().ty,
+        json!({"metadata": {"name": name, "namespace": "default"}}).to_string().as_bytes(),
+    )
+    .unwrap()
+}
+
+/// Our client over all servers, which begins with any of them.
+fn client(servers: &[Cluster]) -> Client {
+    let all: Vec<String> = servers.iter().map(|s| format!("https://{}", s.http(Who::Admin).address())).collect();
+    let admin = Kubeconfig::read(&servers[0].kubeconfig()).unwrap().resolve(None).unwrap().at(&all).unwrap();
+    Client::new(Arc::new(Https::new(Endpoint::new(&admin, "rolling/1").unwrap(), Arc::new(TokioSpawn)).unwrap()))
+}
+
+impl Load {
+    pub(super) fn start(servers: &[Cluster]) -> Self {
+        let counts = Arc::<Counts>::default();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let balancer = Balancer::before(&servers.iter().collect::<Vec<_>>());
+        let begin = servers[0].http(Who::Admin).get(MAPS).json()["metadata"]["resourceVersion"].clone();
+        let begin: u64 = begin.as_str().unwrap().parse().unwrap();
+        let _in = runtime.enter();
+        let mut tasks: Vec<_> = (0..WRITERS)
+            .map(|n| runtime.spawn(write(client(servers), format!("ours-{n}"), Arc::clone(&counts))))
+            .collect();
+        tasks.push(runtime.spawn(look(client(servers), Arc::clone(&counts))));
+        let foreign = runtime.block_on(foreign(servers, &balancer));
+        tasks.push(runtime.spawn(through(foreign, Arc::clone(&counts))));
+        let watchers =
+            (0..WATCHERS).map(|_| runtime.spawn(watch(client(servers), begin, Arc::clone(&counts)))).collect();
+        let raw = (0..2).map(|n| {
+            let (all, counts) = (servers.iter().map(|s| s.http(Who::Admin)).collect(), Arc::clone(&counts));
+            std::thread::Builder::new().spawn(move || raw(all, n, &counts)).unwrap()
+        });
+        let raw = raw.collect();
+        let (system, cache) = runtime.block_on(async {
+            let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
+            let informers = SharedInformers::new(system.clone(), client(servers), "rolling");
+            let cache = informers.all::<Seen>().await.unwrap();
+            cache.synced(clock::after(PATIENCE)).await.unwrap();
+            (system, cache)
+        });
+        Self { counts, runtime, balancer, tasks, raw, watchers, cache, _system: system }
+    }
+
+    pub(super) fn marks(&self) -> Marks {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Marks {
+            refused: read(&self.counts.refused),
+            passed_over: self.balancer.passed_over(),
+            resumed: read(&self.counts.resumed),
+            broken: read(&self.counts.broken),
+            unknown: read(&self.counts.unknown),
+        }
+    }
+
+    /// Waits until much more has been done and told.
+    #[track_caller]
+    pub(super) fn goes_on(&self) {
+        let (calls, told) = (&self.counts.calls, &self.counts.told);
+        let wanted = (calls.load(Ordering::Relaxed) + 200, told.load(Ordering::Relaxed) + 600);
+        let deadline = Deadline::after(PATIENCE);
+        while calls.load(Ordering::Relaxed) < wanted.0 || told.load(Ordering::Relaxed) < wanted.1 {
+            let over = self.tasks.iter().any(JoinHandle::is_finished)
+                || self.watchers.iter().any(JoinHandle::is_finished)
+                || self.raw.iter().any(std::thread::JoinHandle::is_finished);
+            assert!(!over, "a client has failed: {}", self.marks());
+            assert!(!deadline.passed(), "nothing goes on: {}", self.marks());
+            pause();
+        }
+    }
+
+    /// Ends everything and compares what everybody saw with what is there.
+    #[track_caller]
+    pub(super) fn finish(mut self, servers: &[Cluster]) -> Marks {
+        self.counts.enough.store(true, Ordering::Release);
+        for task in self.tasks.drain(..) {
+            self.runtime.block_on(task).unwrap();
+        }
+        for thread in self.raw.drain(..) {
+            thread.join().unwrap();
+        }
+        let list = servers[0].http(Who::Admin).get(MAPS).json();
+        let there = list["items"].as_array().unwrap().iter().map(|item| {
+            let revision = item["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+            (item["metadata"]["name"].as_str().unwrap().to_owned(), revision)
+        });
+        let there: BTreeMap<String, u64> = there.collect();
+        let (done, open) = (self.counts.done.lock().clone(), self.counts.open.lock().clone());
+        for (name, revision) in &done {
+            assert_eq!(there.get(name), Some(revision), "{name} was acknowledged at {revision}");
+        }
+        let more: Vec<_> = there.keys().filter(|name| !done.contains_key(*name) && !open.contains(*name)).collect();
+        assert!(more.is_empty(), "nobody wrote {more:?}");
+        // Each watcher was told each object once and in order.
+        let mut truth: Vec<(String, u64)> = there.clone().into_iter().collect();
+        truth.sort_by_key(|(_, revision)| *revision);
+        let last = truth.last().unwrap().1;
+        self.counts.last.store(last, Ordering::Release);
+        // Wakes who has heard the last before it was known to be.
+        assert_eq!(servers[1].http(Who::Admin).json("POST", MAPS, &json!({"metadata": {"name": "wake-up"}})).code, 201);
+        for watcher in self.watchers.drain(..) {
+            let mut told = self.runtime.block_on(watcher).unwrap();
+            told.retain(|(_, revision)| *revision <= last);
+            let gap = truth.iter().zip(&told).find(|(is, was)| is != was);
+            assert_eq!((told.len(), gap), (truth.len(), None), "a watcher missed something or was told it twice");
+        }
+        self.runtime.block_on(self.cache.at_least(Revision(last), clock::after(PATIENCE))).unwrap();
+        let cached = self.cache.list();
+        let cached: BTreeMap<String, u64> =
+            cached.iter().map(|item| (item.meta.name().to_owned(), item.meta.revision.get())).collect();
+        eventually("the informer has what is there", || {
+            let missing = there.iter().find(|(name, revision)| cached.get(*name) != Some(revision));
+            missing.map_or(Ok(()), |missing| Err(format!("{missing:?}")))
+        });
+        let marks = self.marks();
+        eprintln!("{marks}; {} calls, {} events", self.counts.calls.load(Ordering::Relaxed), done.len());
+        marks
+    }
+}
+
+/// Creates one object after the other through our client. No answer but success, unless a server died under a write.
+async fn write(client: Client, writer: String, counts: Arc<Counts>) {
+    for n in 0_u64.. {
+        if counts.enough.load(Ordering::Acquire) {
+            return;
+        }
+        let name = format!("{writer}-{n}");
+        match client.create(maps(), map(&name)).await {
+            Ok(object) => {
+                counts.done.lock().insert(name, object.revision.get());
+            }
+            Err(status) if status.code == 504 && status.message.contains("unknown") => {
+                count(&counts.unknown);
+                counts.open.lock().insert(name);
+            }
+            Err(status) => panic!("{name}: {status}"),
+        }
+        count(&counts.calls);
+    }
+}
+
+/// Reads what was written, and lists.
+async fn look(client: Client, counts: Arc<Counts>) {
+    while !counts.enough.load(Ordering::Acquire) {
+        let one = counts.done.lock().iter().next_back().map(|(name, revision)| (name.clone(), *revision));
+        if let Some((name, revision)) = one {
+            let object = client.get(maps(), "default", &name).await.unwrap();
+            assert_eq!(object.revision.get(), revision, "{name}");
+        }
+        let options = ListOptions { limit: 5, ..ListOptions::default() };
+        client.list(maps(), "default", options).await.unwrap();
+        count(&counts.calls);
+    }
+}
+
+/// kube-rs, which knows one address.
+async fn foreign(servers: &[Cluster], balancer: &Balancer) -> Api<ConfigMap> {
+    let file = kube::config::Kubeconfig::read_from(servers[0].kubeconfig()).unwrap();
+    let mut config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await.unwrap();
+    config.cluster_url = format!("https://{}", balancer.address()).parse().unwrap();
+    Api::namespaced(kube::Client::try_from(config).unwrap(), "default")
+}
+
+/// Creates and reads through the balancer.
+async fn through(api: Api<ConfigMap>, counts: Arc<Counts>) {
+    for n in 0_u64.. {
+        if counts.enough.load(Ordering::Acquire) {
+            return;
+        }
+        let name = format!("foreign-{n}");
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some(name.clone());
+        match api.create(&PostParams::default(), &map).await {
+            Ok(made) => {
+                let revision = made.metadata.resource_version.unwrap().parse().unwrap();
+                counts.done.lock().insert(name.clone(), revision);
+                let read = read(&api, &name, &counts).await;
+                assert_eq!(read, Some(revision), "{name}");
+            }
+            // Only the balancer says so, of a server that died under the request.
+            Err(kube::Error::Api(status)) if status.code == 502 => {
+                count(&counts.unknown);
+                counts.open.lock().insert(name);
+            }
+            Err(error) => panic!("{name}: {error}"),
+        }
+        count(&counts.calls);
+    }
+}
+
+async fn read(api: &Api<ConfigMap>, name: &str, counts: &Counts) -> Option<u64> {
+    loop {
+        match api.get(name).await {
+            Ok(read) => return read.metadata.resource_version.unwrap().parse().ok(),
+            Err(kube::Error::Api(status)) if status.code == 502 => count(&counts.broken),
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+}
+
+/// HTTP/1.1, a connection for each request, the next server for each. Nobody at home is the only thing that may happen.
+fn raw(servers: Vec<Http>, number: u64, counts: &Counts) {
+    for n in 0_u64.. {
+        if counts.enough.load(Ordering::Acquire) {
+            return;
+        }
+        let http = &servers[usize::try_from(n + number).unwrap() % servers.len()];
+        let name = format!("raw-{number}-{n}");
+        let body = json!({"metadata": {"name": name}}).to_string();
+        let sent = http.try_send("POST", MAPS, &[("Content-Type", "application/json")], body.as_bytes());
+        match sent {
+            Ok(answer) if answer.code == 201 => {
+                let revision = answer.json()["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+                counts.done.lock().insert(name, revision);
+            }
+            Ok(answer) => panic!("{name}: {answer}"),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => count(&counts.refused),
+            Err(error) => {
+                eprintln!("{name}: {error}");
+                count(&counts.unknown);
+                counts.open.lock().insert(name);
+            }
+        }
+        count(&counts.calls);
+        pause();
+    }
+}
+
+/// Watches from a revision on, through ends and breaks, until the last; what it was told.
+async fn watch(client: Client, begin: u64, counts: Arc<Counts>) -> Vec<(String, u64)> {
+    let (mut position, mut told) = (begin, Vec::new());
+    let over = |position: u64| {
+        let last = counts.last.load(Ordering::Acquire);
+        last > 0 && position >= last
+    };
+    loop {
+        let options = ListOptions {
+            resource_version: Some(Revision(position)),
+            allow_bookmarks: true,
+            timeout: Some(Duration::from_secs(600)),
+            ..ListOptions::default()
+        };
+        let mut watch = client.watch(maps(), "default", options).await.unwrap();
+        while let Some(events) = watch.next().await {
+            for event in events {
+                match event {
+                    Event::Added(object) => {
+                        position = object.revision.get();
+                        told.push((object.obj().unwrap().name().to_owned(), position));
+                        count(&counts.told);
+                    }
+                    Event::Bookmark { revision, .. } => position = revision.get(),
+                    Event::Error(status) if status.code == 503 => count(&counts.broken),
+                    other => panic!("{other:?}"),
+                }
+            }
+            if over(position) {
+                return told;
+            }
+        }
+        count(&counts.resumed);
+    }
+}
