@@ -4,6 +4,7 @@
 
 mod ending;
 mod load;
+mod parts;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};

@@ -70,6 +70,9 @@ impl<T: Project> Session<T> {
 
     async fn attempt(&mut self) -> Result<(), End> {
         let (mut stream, ends) = match self.resume {
+            #[cfg(seeded_bug = "watch_resumes_late")]
+            Some(revision) => self.open(Revision(revision.get() + 1)).await?,
+            #[cfg(not(seeded_bug = "watch_resumes_late"))]
             Some(revision) => self.open(revision).await?,
             None if self.seen.watch_list => self.stream_state().await?,
             None => {

@@ -39,9 +39,9 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     let network = Chaos::new();
     let (of_a, of_b) = (ways(&network, "a", &etcd), ways(&network, "b", &etcd));
     let mut one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY].concat());
-    let two = one.replica(&[servers(&of_b).as_str()]);
+    let mut two = one.replica(&[servers(&of_b).as_str()]);
     let scene = Scene::new("replicated", &one);
-    let ((to_a, a), (_to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
+    let ((to_a, a), (to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
     let workload = scene.start(vec![a, b]);
     let seen = || workload.counts().marks();
     let broken = |links: &[Link]| links.iter().map(|link| link.marks().broken).sum::<u64>();
@@ -52,6 +52,14 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     workload.goes_on(50, 20);
     revive(&mut one, &to_a);
     workload.goes_on(100, 60);
+
+    // In order, one after the other: refused clients are the only mark.
+    for (server, link) in [(&mut one, &to_a), (&mut two, &to_b)] {
+        bites("clients are refused", || assert_eq!(server.stop(), Some(0)), || [link.marks().broken, seen()]);
+        workload.goes_on(50, 20);
+        revive(server, link);
+        workload.goes_on(100, 60);
+    }
 
     // What was on its way to the leader is lost, and its outcome unknown.
     let leader = etcd.leader();

@@ -4,16 +4,13 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::discovery::Discovery;
-use kube::{Api, ResourceExt};
-use oarlock_testkit::Cluster;
+use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::{client, data, map, maps, refusal};
+use super::{data, map, maps, refusal};
 
-#[tokio::test]
-async fn a_typed_object_is_created_read_changed_and_deleted() {
-    let cluster = Cluster::api_only();
-    let maps = maps(&client(&cluster, None).await);
+pub(super) async fn a_typed_object_is_created_read_changed_and_deleted(client: Client) {
+    let maps = maps(&client);
     let create = PostParams::default();
     let made = maps.create(&create, &map("one", &[("a", "1")])).await.unwrap();
     assert!(made.uid().is_some() && made.creation_timestamp().is_some(), "{made:?}");
@@ -44,10 +41,7 @@ async fn a_typed_object_is_created_read_changed_and_deleted() {
     assert!(maps.list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
-#[tokio::test]
-async fn an_object_whose_type_comes_from_discovery_is_written_and_read() {
-    let cluster = Cluster::api_only();
-    let client = client(&cluster, None).await;
+pub(super) async fn an_object_whose_type_comes_from_discovery_is_written_and_read(client: Client) {
     let found = Discovery::new(client.clone()).run().await.unwrap();
     let (resource, _) = found.resolve_gvk(&GroupVersionKind::gvk("apps", "v1", "Deployment")).expect("it is served");
     assert_eq!(resource, ApiResource::erase::<Deployment>(&()));
@@ -68,10 +62,8 @@ async fn an_object_whose_type_comes_from_discovery_is_written_and_read() {
     assert_eq!(refusal(untyped.create(&PostParams::default(), &none).await).0, 400);
 }
 
-#[tokio::test]
-async fn server_side_apply_keeps_what_others_own() {
-    let cluster = Cluster::api_only();
-    let maps = maps(&client(&cluster, None).await);
+pub(super) async fn server_side_apply_keeps_what_others_own(client: Client) {
+    let maps = maps(&client);
     let apply = async |manager: &str, force: bool, data: serde_json::Value| {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": data});
         let params = PatchParams { force, ..PatchParams::apply(manager) };

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::PostParams;
+use kube::{Api, Client};
 use oarlock_runtime::{clock, rng};
-use oarlock_testkit::Cluster;
 use oarlock_testkit::wait::PATIENCE;
 use tokio::task::JoinSet;
 
-use super::{client, data, map, maps};
+use super::{data, map, maps};
 
 const WRITERS: u32 = 200;
 /// Longest pause of a writer that lost against another, so that they do not lose against each other for ever.
@@ -33,10 +32,8 @@ async fn add_one(maps: Api<ConfigMap>) -> u32 {
     unreachable!("u32 is enough")
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_hundred_writers_of_one_object_none_is_lost() {
-    let cluster = Cluster::api_only();
-    let maps = maps(&client(&cluster, None).await);
+pub(super) async fn of_two_hundred_writers_of_one_object_none_is_lost(client: Client) {
+    let maps = maps(&client);
     maps.create(&PostParams::default(), &map("counter", &[("n", "0")])).await.unwrap();
     let mut writers: JoinSet<u32> = (0..WRITERS).map(|_| add_one(maps.clone())).collect();
     let all = async {
