@@ -53,9 +53,11 @@ pub(crate) fn folder() -> PathBuf {
 /// Builds what the tests take of upstream, before they run: a compiler beside them would make their waits long. Where nothing can be built,
 /// those tests say that they show nothing.
 pub(crate) fn prepare() {
-    let names =
-        [&SERVERS[..], &["etcd-3.5", "etcdctl", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"]]
-            .concat();
+    let names = [
+        &SERVERS[..],
+        &["etcd-3.5", "etcdctl", "etcdutl", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"],
+    ]
+    .concat();
     if let Err(error) = build(&folder(), &names) {
         say(&format!("no peers: {error:#}"));
     }

@@ -2,7 +2,7 @@
 //!
 //! [`listener`] accepts TLS connections; [`service`] takes one request through authentication, impersonation and authorization; `routes` says
 //! whether it has a route; [`body`] and [`options`] make a call of it; [`respond`] and [`stream`] write the answer in the form the client
-//! asked for; [`plain`] answers paths that are no resource.
+//! asked for; [`plain`] answers paths that are no resource, `snapshot` the one that is everything.
 
 pub mod accept;
 pub mod body;
@@ -15,6 +15,7 @@ pub mod request_info;
 pub mod respond;
 mod routes;
 pub mod service;
+mod snapshot;
 pub mod stream;
 
 use bytes::Bytes;
@@ -26,8 +27,14 @@ pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
 /// Why a body breaks off, and with it the stream or the connection: nobody takes a part for the whole.
 #[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct BodyError(#[from] hyper::Error);
+pub enum BodyError {
+    /// The one it is passed on from did.
+    #[error(transparent)]
+    Passed(#[from] hyper::Error),
+    /// There is no more of it.
+    #[error("the answer broke off")]
+    BrokenOff,
+}
 
 /// A body that is there as a whole.
 #[must_use]

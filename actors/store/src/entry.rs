@@ -168,6 +168,15 @@ impl Entry {
         }
     }
 
+    /// The value that is kept: the object without `resourceVersion`; `None` while it is only in the log.
+    #[must_use]
+    pub fn value(&self) -> Option<Bytes> {
+        let bytes = self.bytes()?;
+        let Some(at) = self.splice.and_then(|at| usize::try_from(at).ok()) else { return Some(bytes.clone()) };
+        let resume = at + OPEN.len() + itoa::Buffer::new().format(self.revision.get()).len() + CLOSE.len();
+        Some([bytes.get(..at)?, bytes.get(resume..)?].concat().into())
+    }
+
     /// What a version of this size costs while a watch window keeps it, in bytes.
     pub(crate) fn cost(&self) -> usize {
         self.bytes().map_or(0, Bytes::len) + self.key.as_str().len() + size_of::<Self>()
@@ -213,6 +222,13 @@ mod tests {
             &Bytes::from(r#"{"metadata":{"name":"b","resourceVersion":"1000","uid":"u"}}"#)
         );
         assert_eq!(entry.revision, Revision(1000));
+    }
+
+    #[test]
+    fn gives_the_value_back() {
+        let json = r#"{"metadata":{"name":"b","uid":"u"}}"#;
+        assert_eq!(entry(json, 24, 12345).value(), Some(Bytes::from(json)));
+        assert_eq!(entry("{}", 99, 7).value(), Some(Bytes::from("{}")));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod entry;
 pub mod error;
 pub mod event;
 pub mod expirer;
+pub mod export;
 mod feeder;
 mod offload;
 mod resolve;
@@ -23,6 +24,7 @@ pub use batch::Write;
 pub use entry::{Body, Entry, EntryParts, Fields, Indexer};
 pub use error::{Gone, Hole, ReadError, WriteError};
 pub use event::{Event, EventKind};
+pub use export::Export;
 pub use store::{Options, StartError, Store};
 pub use view::{Batch, Change, DEFAULT_WINDOW_BYTES, Filter, Interest, Snapshot, View, WatchCursor};
 

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::Stream;
 use oarlock_storage::embedded::Options;
-use oarlock_storage::snapshot::{Digest, Object, RestoreError, Summary, restore};
+use oarlock_storage::snapshot::{Digest, Object, ReadError, RestoreError, Summary, restore};
 use oarlock_storage::testing::recording_hook;
 use oarlock_storage::{Append, EmbeddedLog, Error, EtcdLog, Key, Log, MemoryLog, Outcome, Revision, etcd};
 use oarlock_testkit::Etcd;
@@ -57,8 +58,8 @@ fn summary(objects: &[Object]) -> Summary {
     digest.finish()
 }
 
-fn all(objects: &[Object]) -> Vec<Result<Object, oarlock_storage::snapshot::ReadError>> {
-    objects.iter().cloned().map(Ok).collect()
+fn all(objects: &[Object]) -> impl Stream<Item = Result<Object, ReadError>> {
+    futures::stream::iter(objects.iter().cloned().map(Ok))
 }
 
 /// Restores into an empty log, and again over what is there; each time nothing of before is handed out again.

@@ -95,6 +95,16 @@ impl Cluster {
         });
     }
 
+    /// Lets later starts have these flags, and the port that it has now.
+    ///
+    /// # Panics
+    /// When its kubeconfig names no port.
+    pub fn from_now_on(&mut self, flags: &[&str]) {
+        let http = self.http(Who::Anonymous);
+        let port = http.address().rsplit(':').next().expect("a port");
+        self.flags = flags.iter().chain(&["--port", port]).map(|flag| (*flag).to_owned()).collect();
+    }
+
     /// Ends it with SIGKILL, as a power switch would, and waits until it is gone.
     ///
     /// # Panics

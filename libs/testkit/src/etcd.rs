@@ -1,7 +1,7 @@
 //! A real etcd cluster on the loopback address.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
@@ -124,6 +124,27 @@ impl Etcd {
         self.wait(index);
     }
 
+    /// Ends all members and begins them anew with what `etcdctl snapshot save` has put into a file, as operators do.
+    ///
+    /// # Panics
+    /// When etcdutl fails, or they do not serve.
+    pub fn restore(&mut self, file: &Path, flags: &[&str]) {
+        let program = programs(&["etcdutl"]).expect("etcd was built").join("etcdutl");
+        for index in 0..self.members.len() {
+            self.kill(index);
+            let folder = self.folder.path().join(format!("m{index}"));
+            std::fs::remove_dir_all(&folder).expect("its folder");
+            let mut command = Command::new(&program);
+            command.args(["snapshot", "restore"]).arg(file).arg("--data-dir").arg(folder);
+            command.args(["--name", &format!("m{index}"), "--initial-cluster", &self.peers()]);
+            command.args(["--initial-advertise-peer-urls", &self.raft(index)]).args(flags);
+            let output = command.output().expect("etcdutl starts");
+            assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        (0..self.members.len()).for_each(|index| self.spawn(index, "existing"));
+        (0..self.members.len()).for_each(|index| self.wait(index));
+    }
+
     /// Sends a member a signal.
     ///
     /// # Panics
@@ -173,17 +194,23 @@ impl Etcd {
         if self.secured.is_some() { "https" } else { "http" }
     }
 
+    fn peers(&self) -> String {
+        let peers: Vec<String> = (0..self.members.len()).map(|n| format!("m{n}={}", self.raft(n))).collect();
+        peers.join(",")
+    }
+
+    fn raft(&self, index: usize) -> String {
+        format!("http://127.0.0.1:{}", self.members[index].raft)
+    }
+
     fn spawn(&mut self, index: usize, state: &str) {
-        let peers: Vec<String> =
-            self.members.iter().enumerate().map(|(n, m)| format!("m{n}=http://127.0.0.1:{}", m.raft)).collect();
-        let client = &self.endpoints()[index];
-        let raft = format!("http://127.0.0.1:{}", self.members[index].raft);
+        let (client, raft) = (&self.endpoints()[index], self.raft(index));
         let folder = self.folder.path();
         let mut command = Command::new(&self.program);
         command.arg("--name").arg(format!("m{index}")).arg("--data-dir").arg(folder.join(format!("m{index}")));
         command.args(["--listen-client-urls", client, "--advertise-client-urls", client]);
         command.args(["--listen-peer-urls", &raft, "--initial-advertise-peer-urls", &raft]);
-        command.args(["--initial-cluster", &peers.join(","), "--initial-cluster-state", state]);
+        command.args(["--initial-cluster", &self.peers(), "--initial-cluster-state", state]);
         if self.secured.is_some() {
             for (flag, file) in
                 [("--cert-file", "server.crt"), ("--key-file", "server.key"), ("--trusted-ca-file", "ca.crt")]

@@ -19,7 +19,7 @@ use oarlock_pki::{Pki, ServingNames, UnixTime};
 use oarlock_runtime::{System, clock, rng};
 use oarlock_storage::MemoryLog;
 use oarlock_storage::embedded::{self, EmbeddedLog};
-use oarlock_storage::{Fatal, Log};
+use oarlock_storage::{Fatal, FatalHook, Log};
 use tokio::net::TcpListener;
 
 use crate::args::{EtcdOptions, GoingOptions, KubeletOptions};
@@ -152,7 +152,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let options = Options {
         config,
         pki,
-        log: open(system, &cluster.store).await?,
+        log: open(&cluster.store, ends(system)).await?,
         store: cluster.store_options,
         listener,
         kubelets,
@@ -184,7 +184,14 @@ async fn bind(ip: IpAddr, port: Option<u16>) -> anyhow::Result<TcpListener> {
     anyhow::bail!("{ip}: ports {PORT} to {} are all taken", PORT + MORE_PORTS)
 }
 
-async fn open(system: &System, store: &Store) -> anyhow::Result<Arc<dyn Log>> {
+/// The file of an embedded store, in its folder.
+pub const STORE_FILE: &str = "oarlock.redb";
+
+/// Opens the log of a store; `fatal` is called when it can keep its promises no longer.
+///
+/// # Errors
+/// When it cannot be reached or used, or another process uses it.
+pub async fn open(store: &Store, fatal: FatalHook) -> anyhow::Result<Arc<dyn Log>> {
     let directory: &Path = match store {
         Store::Memory => return Ok(Arc::new(MemoryLog::new())),
         Store::Etcd(flags) => return etcd::open(flags).await,
@@ -192,14 +199,18 @@ async fn open(system: &System, store: &Store) -> anyhow::Result<Arc<dyn Log>> {
         Store::Embedded(directory) => directory,
     };
     std::fs::create_dir_all(directory).with_context(|| format!("store {}", directory.display()))?;
-    let system = system.clone();
-    let fatal = Arc::new(move |fault: &Fatal| {
-        system.fail(oarlock_runtime::Fatal { actor: "store".to_owned(), error: fault.to_string() });
-    });
-    let path = directory.join("oarlock.redb");
+    let path = directory.join(STORE_FILE);
     let log = EmbeddedLog::open(&path, &embedded::Options::new(fatal))
         .with_context(|| format!("store {}", path.display()))?;
     Ok(Arc::new(log))
+}
+
+/// Ends the process in order.
+fn ends(system: &System) -> FatalHook {
+    let system = system.clone();
+    Arc::new(move |fault: &Fatal| {
+        system.fail(oarlock_runtime::Fatal { actor: "store".to_owned(), error: fault.to_string() });
+    })
 }
 
 /// Names this server among its like; another one after each start, as upstream's is by host.

@@ -26,6 +26,9 @@ pub(crate) enum Command {
     ControllerManager(oarlock_service_controller_manager::Args),
     /// A node agent, or many simulated ones.
     Kubelet(oarlock_service_kubelet::Args),
+    /// Copies of the whole state: made while it is in use, restored into any store.
+    #[command(subcommand)]
+    Snapshot(crate::snapshot::Verb),
 }
 
 /// Flags of `up`.

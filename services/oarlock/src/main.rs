@@ -2,6 +2,7 @@
 
 mod args;
 mod crew;
+mod snapshot;
 mod up;
 
 use clap::Parser;
@@ -34,6 +35,7 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
         args::Command::Scheduler(a) => runtime.block_on(oarlock_service_scheduler::run(a)),
         args::Command::ControllerManager(a) => runtime.block_on(oarlock_service_controller_manager::run(a)),
         args::Command::Kubelet(a) => runtime.block_on(oarlock_service_kubelet::run(a)),
+        args::Command::Snapshot(verb) => runtime.block_on(snapshot::run(verb)),
     }?;
     // Shut down in order already; whatever still runs must not hold the process.
     runtime.shutdown_background();

@@ -20,6 +20,7 @@ mod presentation;
 mod python;
 mod replicas;
 mod rolling;
+mod snapshots;
 mod streams;
 mod swaps;
 mod transcript;

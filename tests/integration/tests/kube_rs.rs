@@ -2,7 +2,7 @@
 //! behind a balancer that sends each request to the other one.
 
 mod objects;
-mod reflector;
+pub(crate) mod reflector;
 mod writers;
 
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Pair {
 }
 
 /// A client of the cluster's administrator, over `link` if there is one.
-async fn client(cluster: &Cluster, link: Option<&Link>) -> Client {
+pub(crate) async fn client(cluster: &Cluster, link: Option<&Link>) -> Client {
     client_at(cluster, link.map(|link| link.address)).await
 }
 
@@ -80,11 +80,11 @@ async fn client_at(cluster: &Cluster, at: Option<std::net::SocketAddr>) -> Clien
     Client::try_from(config).unwrap()
 }
 
-fn maps(client: &Client) -> Api<ConfigMap> {
+pub(crate) fn maps(client: &Client) -> Api<ConfigMap> {
     Api::namespaced(client.clone(), "default")
 }
 
-fn map(name: &str, data: &[(&str, &str)]) -> ConfigMap {
+pub(crate) fn map(name: &str, data: &[(&str, &str)]) -> ConfigMap {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(name.to_owned());
     map.data = Some(data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect());

@@ -15,7 +15,7 @@ use oarlock_schema::{Str, resource};
 use super::accept::Wanted;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo};
-use super::{Body, body, deprecated, plain, respond, routes, stream};
+use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -123,6 +123,9 @@ async fn handle(
         return on_resource(server, caller, info, request, &query).await;
     }
     server.authorize(&Attributes::path(&caller.user, info.verb, &path))?;
+    if path == snapshot::PATH {
+        return snapshot::answer(server, caller, request.method()).await;
+    }
     plain::answer(server, &path, &query, &request, accept)
 }
 

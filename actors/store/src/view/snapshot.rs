@@ -49,6 +49,11 @@ impl Snapshot {
         self.map.values()
     }
 
+    /// Every object, by key, taken out.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = Arc<Entry>> + Send {
+        self.map.into_iter().map(|(_, entry)| entry)
+    }
+
     /// The objects of one namespace (`None`: of all), by key, beginning at `start`, inclusive: a position after the
     /// resource prefix such as `default/web-1`, or empty for the beginning.
     pub fn range(&self, namespace: Option<&str>, start: &str) -> impl Iterator<Item = &Arc<Entry>> {

@@ -1,10 +1,12 @@
 //! Fills a log with a snapshot's objects.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 
+use futures::{Stream, StreamExt};
 use oarlock_meta::Revision;
 
-use super::{Object, ReadError};
+use super::Object;
 use crate::{Append, Error, Expect, Key, Log, Outcome};
 
 /// Writes made in one step, and bytes of values in them.
@@ -22,9 +24,9 @@ pub enum RestoreError {
         /// One of them.
         example: Key,
     },
-    /// The snapshot is unusable; some of it may have been written.
-    #[error(transparent)]
-    Read(#[from] ReadError),
+    /// The objects cannot be read; some may have been written.
+    #[error("the objects to restore: {0}")]
+    Source(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The log failed; some may have been written.
     #[error(transparent)]
     Log(#[from] Error),
@@ -45,11 +47,11 @@ pub enum RestoreError {
 ///
 /// # Errors
 /// [`RestoreError::NotEmpty`] unless told to `overwrite`; the others leave a part.
-pub async fn restore(
+pub async fn restore<E: std::error::Error + Send + Sync + 'static>(
     log: &dyn Log,
     above: Revision,
     overwrite: bool,
-    objects: impl IntoIterator<Item = Result<Object, ReadError>>,
+    objects: impl Stream<Item = Result<Object, E>>,
 ) -> Result<Revision, RestoreError> {
     let mut there = BTreeSet::new();
     let mut each = |piece: crate::Piece| match piece.record() {
@@ -67,8 +69,9 @@ pub async fn restore(
     #[cfg(seeded_bug = "restored_revision_falls")]
     let _ = above;
     let mut batch = Batch::default();
-    for object in objects {
-        let Object { key, value, .. } = object?;
+    let mut objects = pin!(objects);
+    while let Some(object) = objects.next().await {
+        let Object { key, value, .. } = object.map_err(|error| RestoreError::Source(Box::new(error)))?;
         there.remove(&key);
         batch.add(log, key, Some(value)).await?;
     }

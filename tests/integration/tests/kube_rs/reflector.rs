@@ -23,12 +23,12 @@ const OBJECTS: usize = 30;
 
 /// What the reflector's stream said so far.
 #[derive(Default)]
-struct Told {
-    states: AtomicU32,
-    expired: AtomicU32,
+pub(crate) struct Told {
+    pub(crate) states: AtomicU32,
+    pub(crate) expired: AtomicU32,
 }
 
-async fn follow(stream: impl Stream<Item = watcher::Result<watcher::Event<ConfigMap>>>, told: Arc<Told>) {
+pub(crate) async fn follow(stream: impl Stream<Item = watcher::Result<watcher::Event<ConfigMap>>>, told: Arc<Told>) {
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         match event {
@@ -47,11 +47,11 @@ fn versions<'a>(objects: impl IntoIterator<Item = &'a ConfigMap>) -> BTreeMap<St
     objects.into_iter().map(|map| (map.name_any(), map.resource_version().unwrap())).collect()
 }
 
-async fn served(maps: &Api<ConfigMap>) -> BTreeMap<String, String> {
+pub(crate) async fn served(maps: &Api<ConfigMap>) -> BTreeMap<String, String> {
     versions(&maps.list(&ListParams::default()).await.unwrap().items)
 }
 
-fn holds(store: &reflector::Store<ConfigMap>, wanted: &BTreeMap<String, String>) {
+pub(crate) fn holds(store: &reflector::Store<ConfigMap>, wanted: &BTreeMap<String, String>) {
     eventually("the reflector's store is the server's state", || {
         let state = store.state();
         let held = versions(state.iter().map(AsRef::as_ref));

@@ -1,0 +1,99 @@
+//! `GET /snapshot`: all objects at one revision, at least as new as the request, as one stream. A path of our own; only who may do everything may
+//! read it, for it shows everything.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, stream};
+use http::{HeaderValue, Method, Response, header};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use oarlock_meta::Status;
+use oarlock_runtime::clock;
+use oarlock_storage::snapshot::Encoder;
+use oarlock_store::{Export, ReadError};
+use tokio::sync::mpsc;
+
+use super::{Body, BodyError, routes};
+use crate::caller::Caller;
+use crate::server::Server;
+
+/// Where it is.
+pub(super) const PATH: &str = "/snapshot";
+
+/// How long one may take: as long, what it shows is kept in memory.
+const LIMIT: Duration = Duration::from_secs(600);
+/// Bytes sent at a time.
+const CHUNK: usize = 256 << 10;
+/// How often a state may leave the watch windows before it is taken.
+const TRIES: usize = 5;
+
+/// Answers the path.
+///
+/// # Errors
+/// 405 for other methods; 503 when freshness cannot be proven, 504 when it is not reached in time.
+pub(super) async fn answer(server: &Server, caller: &Caller, method: &Method) -> Result<Response<Body>, Status> {
+    if method != Method::GET {
+        return Err(routes::method_not_allowed());
+    }
+    let export = take(server, caller).await?;
+    let (sender, receiver) = mpsc::channel(1);
+    let (stop, deadline) = (server.streams().token(), clock::after(LIMIT));
+    let write = async move {
+        let why = tokio::select! {
+            () = stop.cancelled() => "the server stops".to_owned(),
+            sent = clock::timeout_at(deadline, send(export, &sender)) => match sent {
+                Ok(Ok(())) => return,
+                Ok(Err(why)) => why,
+                Err(_) => "it took too long".to_owned(),
+            },
+        };
+        tracing::warn!(why, "a snapshot broke off");
+    };
+    server.streams().spawn("snapshot", write).map_err(|closed| Status::service_unavailable(closed.to_string()))?;
+    let frames = stream::unfold(Some(receiver), |receiver| async move {
+        let mut receiver: mpsc::Receiver<Bytes> = receiver?;
+        match receiver.recv().await {
+            // The end is said, so that nobody takes a part for the whole.
+            Some(last) if last.is_empty() => None,
+            Some(bytes) => Some((Ok(Frame::data(bytes)), Some(receiver))),
+            None => Some((Err(BodyError::BrokenOff), None)),
+        }
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    Ok(response)
+}
+
+/// The state as it is now.
+async fn take(server: &Server, caller: &Caller) -> Result<Export, Status> {
+    let mut tries = 0;
+    loop {
+        let now = server.store().fresh(caller.deadline).await.map_err(crate::errors::read)?;
+        match Export::new(server.view(), now) {
+            Err(ReadError::Expired { .. }) if tries < TRIES => tries += 1,
+            export => return export.map_err(crate::errors::read),
+        }
+    }
+}
+
+/// Sends it, as fast as it is taken, and an empty piece behind it.
+async fn send(export: Export, sender: &mpsc::Sender<Bytes>) -> Result<(), String> {
+    let gone = |_| "nobody takes it any more".to_owned();
+    let mut out = BytesMut::new();
+    let mut encoder = Encoder::begin(&export.header(), &mut out);
+    let mut objects = std::pin::pin!(export.objects());
+    while let Some(object) = objects.next().await {
+        let object = object.map_err(|error| error.to_string())?;
+        encoder.object(&object, &mut out).map_err(|error| error.to_string())?;
+        if out.len() >= CHUNK {
+            sender.send(out.split().freeze()).await.map_err(gone)?;
+        }
+    }
+    encoder.end(&mut out);
+    for last in [out.freeze(), Bytes::new()] {
+        sender.send(last).await.map_err(gone)?;
+    }
+    Ok(())
+}

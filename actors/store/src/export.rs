@@ -1,0 +1,76 @@
+//! Everything there is at one revision, as a snapshot has it: the same objects and bytes whatever log keeps them.
+
+use std::sync::Arc;
+
+use futures::stream::{self, Stream, StreamExt};
+use oarlock_meta::Revision;
+use oarlock_storage::snapshot::{Header, Object};
+use oarlock_storage::{Error, Key, Log};
+
+use crate::entry::{Entry, Indexer};
+use crate::error::ReadError;
+use crate::feeder;
+use crate::view::{DEFAULT_WINDOW_BYTES, Snapshot, View};
+
+/// Objects that are made ready at a time.
+const CHUNK: usize = 32;
+
+/// The state at one revision; it stays as it is while the View moves on.
+#[derive(Debug)]
+pub struct Export {
+    view: View,
+    revision: Revision,
+    /// By prefix, and so by key.
+    snapshots: Vec<Snapshot>,
+}
+
+/// Reads a log that no server uses.
+///
+/// # Errors
+/// The log's; or [`Error::Corrupt`] when its records do not follow from one another.
+pub async fn read(log: &Arc<dyn Log>, indexer: &Arc<dyn Indexer>) -> Result<Export, Error> {
+    let view = View::new(DEFAULT_WINDOW_BYTES);
+    let loaded = feeder::load(log, &view, indexer).await?;
+    Export::new(&view, loaded.revision).map_err(|error| Error::Corrupt(error.to_string()))
+}
+
+impl Export {
+    /// What a View has at `revision`.
+    ///
+    /// # Errors
+    /// [`ReadError::Expired`] when the watch windows do not reach back to it, [`ReadError::Future`] when the View is not there yet.
+    pub fn new(view: &View, revision: Revision) -> Result<Self, ReadError> {
+        let snapshots =
+            view.prefixes().iter().map(|prefix| view.list_at(prefix, revision)).collect::<Result<_, _>>()?;
+        Ok(Self { view: view.clone(), revision, snapshots })
+    }
+
+    /// What a snapshot of it says of itself.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        let system = Key::cluster("/registry/namespaces/", "kube-system");
+        let cluster = self.snapshots.iter().find_map(|snapshot| snapshot.get(&system));
+        Header {
+            cluster: cluster.map_or_else(String::new, |namespace| namespace.uid.to_string()),
+            revision: self.revision,
+            count: self.snapshots.iter().map(|snapshot| snapshot.len() as u64).sum(),
+        }
+    }
+
+    /// All objects by key, a few in memory at a time.
+    pub fn objects(self) -> impl Stream<Item = Result<Object, ReadError>> + Send {
+        let Self { view, snapshots, .. } = self;
+        let entries = snapshots.into_iter().flat_map(Snapshot::into_entries);
+        stream::iter(entries).chunks(CHUNK).map(move |entries| ready(&view, &entries)).flat_map(stream::iter)
+    }
+}
+
+/// The objects of entries.
+fn ready(_view: &View, entries: &[Arc<Entry>]) -> Vec<Result<Object, ReadError>> {
+    let object = |entry: &Arc<Entry>| {
+        let cold = || ReadError::Log(format!("{} has no bytes", entry.key));
+        let value = entry.value().ok_or_else(cold)?;
+        Ok(Object { key: entry.key.clone(), revision: Some(entry.revision), value })
+    };
+    entries.iter().map(object).collect()
+}

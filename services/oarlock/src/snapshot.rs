@@ -1,0 +1,116 @@
+//! `oarlock snapshot`: save, look at, restore and move the whole state.
+
+mod file;
+mod online;
+mod place;
+mod report;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use oarlock_registry::index::StoredIndexer;
+use oarlock_service_apiserver::EtcdOptions;
+use oarlock_storage::Log;
+use oarlock_storage::snapshot::BUMP;
+use oarlock_store::{Export, Indexer, export};
+
+use self::place::{Place, StoreArgs};
+
+/// What to do with a snapshot.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Verb {
+    /// Copy the state into a file: that of a running API server, or of a store that no server uses.
+    #[command(group(clap::ArgGroup::new("source").required(true).args(["kubeconfig", "store", "etcd_servers"])))]
+    Save {
+        /// The file to write. It holds every Secret; only its owner may read it.
+        file: PathBuf,
+        /// How to reach the API server, and as whom: one who may do everything.
+        #[arg(long, value_name = "FILE")]
+        kubeconfig: Option<PathBuf>,
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Check every byte of a snapshot and say what is in it.
+    Status {
+        /// The snapshot.
+        file: PathBuf,
+    },
+    /// Let a store that no server uses hold what a snapshot holds. Clients that were connected before list anew.
+    #[command(group(clap::ArgGroup::new("target").required(true).args(["store", "etcd_servers"])))]
+    Restore {
+        /// The snapshot.
+        file: PathBuf,
+        #[command(flatten)]
+        store: StoreArgs,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Move the state from one store to another, neither in use by a server. The first one stays as it is.
+    Migrate {
+        /// Where it is: `embedded:DIR`, or `etcd` for that of --etcd-servers.
+        #[arg(long, value_name = "STORE")]
+        from: Place,
+        /// Where it is to be.
+        #[arg(long, value_name = "STORE")]
+        to: Place,
+        #[command(flatten)]
+        etcd: EtcdOptions,
+        #[command(flatten)]
+        how: How,
+    },
+}
+
+/// How a store is filled.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct How {
+    /// Replace what the store holds.
+    #[arg(long)]
+    overwrite: bool,
+    /// How far above the snapshot's revision revisions go on: further than the server has come since.
+    #[arg(long, default_value_t = BUMP, value_name = "N")]
+    bump_revision: u64,
+}
+
+/// Does it, once.
+///
+/// # Errors
+/// What went wrong, with the name of the file, store or server.
+pub(crate) async fn run(verb: Verb) -> anyhow::Result<u8> {
+    oarlock_telemetry::init_logs("warn", oarlock_telemetry::logs::Format::Text)?;
+    match verb {
+        Verb::Save { file, kubeconfig: Some(kubeconfig), .. } => {
+            let partial = file::Partial::create(&file)?;
+            let partial = online::save(&kubeconfig, partial).await.context(kubeconfig.display().to_string())?;
+            report::tell(&partial.keep()?);
+        }
+        Verb::Save { file, kubeconfig: None, store } => {
+            let place = store.place()?;
+            let export = read(&place.open().await?).await.context(place.to_string())?;
+            let partial = file::write(file::Partial::create(&file)?, export).await?;
+            report::tell(&partial.keep()?);
+        }
+        Verb::Status { file } => report::tell(&report::Report::of(&file)?),
+        Verb::Restore { file, store, how } => {
+            // All of it is checked before anything is touched.
+            let report = report::Report::of(&file)?;
+            let objects = futures::stream::iter(file::open(&file)?);
+            report::restored(&place::fill(&store.place()?, &report.header, how, objects).await?);
+        }
+        Verb::Migrate { from, to, etcd, how } => {
+            let (from, to) = (from.with(&etcd)?, to.with(&etcd)?);
+            ensure!(from.to_string() != to.to_string(), "--from and --to are the same: {from}");
+            let log = from.open().await?;
+            let export = read(&log).await.context(from.to_string())?;
+            let header = export.header();
+            report::restored(&place::fill(&to, &header, how, export.objects()).await?);
+        }
+    }
+    Ok(0)
+}
+
+/// What a log holds, in the form of snapshots.
+async fn read(log: &Arc<dyn Log>) -> anyhow::Result<Export> {
+    let indexer: Arc<dyn Indexer> = Arc::new(StoredIndexer);
+    Ok(export::read(log, &indexer).await?)
+}

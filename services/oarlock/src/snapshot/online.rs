@@ -1,0 +1,49 @@
+//! The state of a running API server.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use oarlock_client::{Client, Endpoint, Https, RawRequest};
+use oarlock_config::Kubeconfig;
+use oarlock_informer::GateSpawn;
+use oarlock_meta::Status;
+use oarlock_runtime::{Phase, System, clock};
+
+use super::file::Partial;
+
+/// How long the server may take to begin, and then to go on.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// As much of a refusal is read, in bytes.
+const REFUSAL_MAX: usize = 1 << 20;
+
+/// Writes what the server sends.
+///
+/// # Errors
+/// The kubeconfig is unusable; the server's own refusal; the answer breaks off.
+pub(super) async fn save(kubeconfig: &Path, mut partial: Partial) -> anyhow::Result<Partial> {
+    let resolved = Kubeconfig::read(kubeconfig)?.resolve(None)?;
+    let system = System::start(oarlock_runtime::Options::default()).await?;
+    let endpoint = Endpoint::new(&resolved, concat!("oarlock-snapshot/", env!("CARGO_PKG_VERSION")))?;
+    let connections = system.gate("client", Phase::Informers);
+    let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
+    let reply = client.raw(RawRequest::get("/snapshot", PATIENCE)).await.map_err(said)?;
+    if reply.code != 200 {
+        let code = reply.code;
+        let bytes = reply.bytes(REFUSAL_MAX).await.map_err(said)?;
+        match serde_json::from_slice::<Status>(&bytes) {
+            Ok(status) => return Err(said(status)),
+            Err(_) => bail!("the server answers {code}: {}", String::from_utf8_lossy(&bytes).trim_end()),
+        }
+    }
+    let mut body = reply.body;
+    while let Some(part) = clock::timeout(PATIENCE, body.next()).await.context("the server sends no more")? {
+        partial.write(&part.map_err(said)?)?;
+    }
+    Ok(partial)
+}
+
+fn said(status: Status) -> anyhow::Error {
+    anyhow::anyhow!("{} ({})", status.message, status.code)
+}

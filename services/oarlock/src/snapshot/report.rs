@@ -1,0 +1,65 @@
+//! What is in a snapshot, for people.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
+use oarlock_storage::snapshot::{Header, Summary};
+
+use super::file;
+use super::place::Filled;
+
+/// A snapshot that has been read from one end to the other.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) header: Header,
+    summary: Summary,
+    bytes: u64,
+    /// Objects by the prefix of their keys.
+    resources: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It is missing, no snapshot, or damaged, and where.
+    pub(super) fn of(path: &Path) -> anyhow::Result<Self> {
+        let mut reader = file::open(path)?;
+        let mut resources = BTreeMap::new();
+        for object in reader.by_ref() {
+            let object = object.with_context(|| path.display().to_string())?;
+            *resources.entry(object.key.resource().to_owned()).or_default() += 1;
+        }
+        let summary = reader.summary().context("it has no end").with_context(|| path.display().to_string())?;
+        Ok(Self { header: reader.header().clone(), summary, bytes: reader.offset(), resources })
+    }
+}
+
+/// Says what a snapshot holds.
+pub(super) fn tell(report: &Report) {
+    let Report { header, summary, bytes, resources } = report;
+    let cluster = if header.cluster.is_empty() { "-" } else { &header.cluster };
+    let mut text = format!(
+        "cluster   {cluster}\nrevision  {}\nobjects   {}\nsize      {bytes} bytes\nhash      {summary}\n\n",
+        header.revision, summary.count
+    );
+    for (prefix, count) in resources {
+        let name = prefix.strip_prefix(oarlock_storage::etcd::PREFIX).unwrap_or(prefix);
+        text.push_str(&format!("{count:>9} {}\n", name.trim_matches('/')));
+    }
+    say(&text);
+}
+
+/// Says what a store holds now.
+pub(super) fn restored(filled: &Filled) {
+    let Filled { place, revision, summary } = filled;
+    let count = summary.count;
+    say(&format!("restored  {place}\nrevision  {revision}\nobjects   {count}\nhash      {summary}\n"));
+}
+
+fn say(text: &str) {
+    // Who closes the pipe has read enough.
+    let _closed = std::io::stdout().write_all(text.as_bytes());
+}
