@@ -13,8 +13,10 @@ use oarlock_runtime::{Phase, System, clock};
 
 use super::file::Partial;
 
-/// How long the server may take to begin, and then to go on.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the server may take to begin.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long it may pause.
+const PAUSE: Duration = Duration::from_secs(60);
 /// As much of a refusal is read, in bytes.
 const REFUSAL_MAX: usize = 1 << 20;
 
@@ -28,7 +30,7 @@ pub(super) async fn save(kubeconfig: &Path, mut partial: Partial) -> anyhow::Res
     let endpoint = Endpoint::new(&resolved, concat!("oarlock-snapshot/", env!("CARGO_PKG_VERSION")))?;
     let connections = system.gate("client", Phase::Informers);
     let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
-    let reply = client.raw(RawRequest::get("/snapshot", PATIENCE)).await.map_err(said)?;
+    let reply = client.raw(RawRequest::get("/snapshot", ANSWER)).await.map_err(said)?;
     if reply.code != 200 {
         let code = reply.code;
         let bytes = reply.bytes(REFUSAL_MAX).await.map_err(said)?;
@@ -38,7 +40,7 @@ pub(super) async fn save(kubeconfig: &Path, mut partial: Partial) -> anyhow::Res
         }
     }
     let mut body = reply.body;
-    while let Some(part) = clock::timeout(PATIENCE, body.next()).await.context("the server sends no more")? {
+    while let Some(part) = clock::timeout(PAUSE, body.next()).await.context("the server sends no more")? {
         partial.write(&part.map_err(said)?)?;
     }
     Ok(partial)
