@@ -95,6 +95,7 @@ const BUGS: &[Bug] = &[
     ),
     bug("delete_claimed", "oarlock-store", Some("store"), "a_delete_is_acknowledged_to_one_caller"),
     bug("reload_goes_back", "oarlock-store", Some("store"), "a_reload_shows_no_older_state"),
+    bug("cold_body_ages", "oarlock-store", Some("cold"), "a_store_that_keeps_no_bodies_answers_as_one_that_does"),
     bug(
         "stale_negative",
         "oarlock-service-apiserver",

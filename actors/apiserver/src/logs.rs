@@ -29,7 +29,7 @@ pub(crate) async fn serve(
     target: &Target<'_>,
     query: &Query,
 ) -> Result<Response<Body>, Status> {
-    let (pod, node) = streaming::pod_and_node(server, target)?;
+    let (pod, node) = streaming::pod_and_node(server, target).await?;
     let container = streaming::choose_container(&pod, query.get("container"))?;
     if node.is_empty() {
         return Ok(service::text(StatusCode::OK, "text/plain", ""));

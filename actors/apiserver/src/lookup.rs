@@ -2,9 +2,9 @@
 
 use oarlock_auth::tokens::{Found, FoundPod, Lookup};
 use oarlock_meta::Time;
-use oarlock_registry::Reader;
-use oarlock_schema::views::core_v1::Pod;
-use oarlock_schema::{Obj, resource};
+use oarlock_registry::{Reader, reader};
+use oarlock_schema::{Resource, resource};
+use oarlock_store::Entry;
 
 /// Looks bound objects up in the View.
 #[derive(Clone, Debug)]
@@ -19,34 +19,39 @@ impl ReaderLookup {
         Self { reader }
     }
 
-    fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<Obj> {
-        self.reader.get(resource("", "v1", plural)?, namespace, name)
+    fn find(&self, plural: &str, namespace: &str, name: &str) -> Option<Found> {
+        let resource = resource("", "v1", plural)?;
+        self.reader.entry(resource, namespace, name).map(|entry| found(resource, &entry))
     }
 }
 
 impl Lookup for ReaderLookup {
     fn service_account(&self, namespace: &str, name: &str) -> Option<Found> {
-        self.find("serviceaccounts", namespace, name).map(|obj| found(&obj))
+        self.find("serviceaccounts", namespace, name)
     }
 
     fn pod(&self, namespace: &str, name: &str) -> Option<FoundPod> {
-        let obj = self.find("pods", namespace, name)?;
-        let spec = obj.view::<Pod<'_>>()?.spec();
-        let (service_account, node) = (spec.service_account_name().to_owned(), spec.node_name().to_owned());
-        Some(FoundPod { object: found(&obj), service_account, node })
+        let pods = resource("", "v1", "pods")?;
+        let entry = self.reader.entry(pods, namespace, name)?;
+        let field = |name: &str| entry.field(name).unwrap_or_default().to_owned();
+        let (service_account, node) = (field("spec.serviceAccountName"), field("spec.nodeName"));
+        Some(FoundPod { object: found(pods, &entry), service_account, node })
     }
 
     fn secret(&self, namespace: &str, name: &str) -> Option<Found> {
-        self.find("secrets", namespace, name).map(|obj| found(&obj))
+        self.find("secrets", namespace, name)
     }
 
     fn node(&self, name: &str) -> Option<Found> {
-        self.find("nodes", "", name).map(|obj| found(&obj))
+        self.find("nodes", "", name)
     }
 }
 
-fn found(obj: &Obj) -> Found {
-    let meta = obj.meta();
-    let deleted_at = meta.deletion_timestamp().and_then(|t| Time::parse(t).ok()).map(|t| t.unix());
-    Found { uid: meta.uid().to_owned(), deleted_at }
+/// What is being deleted keeps its body, so nothing else needs to be decoded.
+fn found(resource: &Resource, entry: &Entry) -> Found {
+    let deleted_at = || {
+        let obj = reader::decode(resource, entry)?;
+        Time::parse(obj.meta().deletion_timestamp()?).ok().map(|t| t.unix())
+    };
+    Found { uid: entry.uid.to_string(), deleted_at: entry.deletion.then(deleted_at).flatten() }
 }

@@ -10,9 +10,10 @@ use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_storage::Key;
-use oarlock_store::{Entry, EventKind, Interest};
+use oarlock_store::{Entry, EventKind, Interest, ReadError};
 
 use crate::server::Server;
+use crate::start::StartError;
 
 /// The row of a follower.
 pub(crate) static POLICY: ActorKind =
@@ -37,10 +38,10 @@ const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(5);
 ///
 /// # Errors
 /// When a follower cannot be spawned.
-pub(crate) async fn start(system: &System, server: &Server) -> Result<(), oarlock_runtime::Error> {
+pub(crate) async fn start(system: &System, server: &Server) -> Result<(), StartError> {
     for row in FOLLOWED.iter().filter_map(|(group, plural)| resource(group, "v1", plural)) {
         let server = server.clone();
-        load(&server, row);
+        load(&server, row).await?;
         system.spawn_loop(&POLICY, row.plural, move |ctx| follow(ctx, server.clone(), row)).await?;
     }
     Ok(())
@@ -49,14 +50,18 @@ pub(crate) async fn start(system: &System, server: &Server) -> Result<(), oarloc
 /// Uids of what was seen, so that a reload knows what is gone.
 type Seen = HashMap<Key, CompactString>;
 
-fn load(server: &Server, row: &Resource) -> (Seen, Revision) {
-    let Some(prefix) = oarlock_registry::key::prefix(row) else { return (Seen::default(), Revision::ZERO) };
+async fn load(server: &Server, row: &Resource) -> Result<(Seen, Revision), ReadError> {
+    let Some(prefix) = oarlock_registry::key::prefix(row) else { return Ok((Seen::default(), Revision::ZERO)) };
     let snapshot = server.view().list(&prefix);
     let mut seen = Seen::default();
-    let note = |entry: &Arc<Entry>| note(&mut seen, row, entry);
-    let objects: Vec<Obj> = snapshot.iter().filter_map(note).collect();
-    server.authorizers().observe(&objects);
-    (seen, snapshot.revision())
+    let entries: Vec<Arc<Entry>> = snapshot.iter().cloned().collect();
+    for some in entries.chunks(BATCH) {
+        // What was replaced meanwhile comes again as an event.
+        let ready = server.view().ready(some.to_vec()).await?;
+        let objects: Vec<Obj> = ready.iter().flatten().filter_map(|entry| note(&mut seen, row, entry)).collect();
+        server.authorizers().observe(&objects);
+    }
+    Ok((seen, snapshot.revision()))
 }
 
 /// Notes an object that was created or changed and decodes it, if what authorization is decided by can have changed.
@@ -84,10 +89,10 @@ fn note(seen: &mut Seen, row: &Resource, entry: &Arc<Entry>) -> Option<Obj> {
 async fn follow(ctx: LoopCtx, server: Server, row: &'static Resource) -> Result<(), Failure> {
     let Some(prefix) = oarlock_registry::key::prefix(row) else { return Ok(()) };
     let forget = |key: &Key| server.authorizers().forget(row, key.namespace(), key.name());
-    let (mut seen, mut after) = load(&server, row);
+    let (mut seen, mut after) = load(&server, row).await?;
     loop {
         let Ok(mut cursor) = server.view().watch(&prefix, after, Interest::All, None) else {
-            let (fresh, revision) = load(&server, row);
+            let (fresh, revision) = load(&server, row).await?;
             seen.keys().filter(|key| !fresh.contains_key(*key)).for_each(forget);
             (seen, after) = (fresh, revision);
             continue;

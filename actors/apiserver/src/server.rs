@@ -8,6 +8,7 @@ use oarlock_auth::{Attributes, Authenticators, Authorizers, Decision};
 use oarlock_meta::{Revision, Status};
 use oarlock_registry::Reader;
 use oarlock_runtime::{Instant, clock};
+use oarlock_storage::Key;
 use oarlock_store::{Entry, Store, View};
 
 use crate::caller::Caller;
@@ -157,6 +158,14 @@ impl Server {
             None => self.parts.store.fresh(deadline).await.map(|_| ()),
         };
         result.map_err(crate::errors::read)
+    }
+
+    /// The current version of one object, with its body.
+    ///
+    /// # Errors
+    /// 503 when the log has to be read for it and cannot be.
+    pub(crate) async fn current(&self, key: &Key) -> Result<Option<Arc<Entry>>, Status> {
+        self.view().get_ready(key).await.map_err(crate::errors::read)
     }
 
     /// Whether the entry is its object's newest state. Where other servers write too that is proven, so a write that would change nothing is

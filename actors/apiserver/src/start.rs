@@ -57,6 +57,9 @@ pub enum StartError {
     /// The store cannot be loaded.
     #[error(transparent)]
     Store(#[from] oarlock_store::StartError),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Read(#[from] oarlock_store::ReadError),
     /// Keys or certificates are unusable.
     #[error(transparent)]
     Pki(#[from] oarlock_pki::Error),

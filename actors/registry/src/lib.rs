@@ -12,6 +12,7 @@ pub mod kinds;
 mod older;
 pub mod prepare;
 pub mod reader;
+pub mod rest;
 pub mod stored;
 pub mod table;
 

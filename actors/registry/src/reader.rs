@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use oarlock_schema::{Obj, Resource};
-use oarlock_store::{Entry, View};
+use oarlock_store::{Entry, ReadError, View};
 
 use crate::{index, key};
 
@@ -32,10 +32,19 @@ impl Reader {
         self.view.get(&key::key(resource, namespace, name)?)
     }
 
-    /// An object, decoded. `None` also when the stored bytes do not decode, which is logged where they are loaded.
+    /// An object whose body never rests, decoded. `None` also when the stored bytes do not decode, which is logged where they are loaded.
     #[must_use]
     pub fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Obj> {
         decode(resource, self.entry(resource, namespace, name)?.as_ref())
+    }
+
+    /// As [`Reader::get`], for kinds whose bodies may rest ([`crate::rest`]).
+    ///
+    /// # Errors
+    /// The log's.
+    pub async fn fetch(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Option<Obj>, ReadError> {
+        let Some(key) = key::key(resource, namespace, name) else { return Ok(None) };
+        Ok(self.view.get_ready(&key).await?.and_then(|entry| decode(resource, &entry)))
     }
 
     /// All objects of a resource, or of one namespace of it.

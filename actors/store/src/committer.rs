@@ -98,7 +98,7 @@ impl Committer {
             batch::answer(requests, outcomes, entries);
             return Ok(());
         }
-        let entries = self.view.apply(&changes)?;
+        let entries = self.view.take(&changes).await?;
         batch::answer(requests, outcomes, entries);
         Ok(())
     }

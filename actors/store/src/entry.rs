@@ -18,8 +18,8 @@ const CLOSE: &[u8] = b"\",";
 pub enum Body {
     /// In memory.
     Ready(Bytes),
-    /// Only in the log; `Log::body` at the entry's revision brings it back.
-    Cold,
+    /// Not in the View. The log has the value, as it was written at this revision.
+    Cold(Revision),
 }
 
 /// The values of a kind's selectable fields. The names are shared by every entry of the kind.
@@ -124,10 +124,26 @@ impl Entry {
         entry
     }
 
-    /// The bytes of this entry for its stored value, read back from the log.
-    pub(crate) fn with_value(&self, value: &Bytes) -> Bytes {
+    /// This entry without its bytes, and the value they were made of; `None` when it has none.
+    pub(crate) fn chilled(&self) -> Option<(Self, Bytes)> {
+        let bytes = self.bytes()?;
+        let value = match self.splice.and_then(|at| usize::try_from(at).ok()) {
+            Some(at) => {
+                let resume = at + OPEN.len() + itoa::Buffer::new().format(self.revision.get()).len() + CLOSE.len();
+                [bytes.get(..at)?, bytes.get(resume..)?].concat().into()
+            }
+            None => bytes.clone(),
+        };
+        let Self { key, revision, uid, labels, fields, owners, deletion, splice, .. } = self.clone();
+        let body = Body::Cold(revision);
+        Some((Self { key, revision, body, uid, labels, fields, owners, deletion, splice }, value))
+    }
+
+    /// This entry with the bytes that are made of its stored value.
+    pub(crate) fn thawed(&self, value: &Bytes) -> Self {
         let at = self.splice.and_then(|at| usize::try_from(at).ok());
-        at.map_or_else(|| value.clone(), |at| spliced(value, at, at, self.revision))
+        let bytes = at.map_or_else(|| value.clone(), |at| spliced(value, at, at, self.revision));
+        Self { body: Body::Ready(bytes), ..self.clone() }
     }
 
     /// The namespace; empty for a cluster-scoped object.
@@ -142,12 +158,12 @@ impl Entry {
         self.key.name()
     }
 
-    /// The encoded object with `resourceVersion`; `None` while it is only in the log.
+    /// The encoded object with `resourceVersion`; `None` while it is cold ([`crate::Store::ready`]).
     #[must_use]
     pub fn bytes(&self) -> Option<&Bytes> {
         match &self.body {
             Body::Ready(bytes) => Some(bytes),
-            Body::Cold => None,
+            Body::Cold(_) => None,
         }
     }
 

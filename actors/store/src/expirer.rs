@@ -27,6 +27,8 @@ pub static EXPIRER: ActorKind = ActorKind { name: "store.expirer", phase: Phase:
 /// When an object is to be deleted; `None`: never.
 pub type Expiry = Arc<dyn Fn(&Entry) -> Option<Timestamp> + Send + Sync>;
 
+/// Objects looked at together when there is nothing else to go by.
+const LOADED_AT_ONCE: usize = 256;
 /// Deletes on their way at a time.
 const FLIGHT: usize = 64;
 /// The longest sleep, so that a wall clock that was set is noticed.
@@ -58,9 +60,14 @@ async fn run(ctx: LoopCtx, store: Store, prefix: Arc<str>, expiry: Expiry) -> Re
     loop {
         let snapshot = store.view().list(&prefix);
         let due = |entry: &Arc<Entry>| Some(Reverse((expiry(entry)?, entry.key.clone(), entry.revision)));
-        let mut heap: BinaryHeap<Due> = snapshot.iter().filter_map(due).collect();
+        let mut heap = BinaryHeap::new();
+        let entries: Vec<Arc<Entry>> = snapshot.iter().cloned().collect();
+        for some in entries.chunks(LOADED_AT_ONCE) {
+            // What was replaced meanwhile comes again as an event.
+            heap.extend(store.view().ready(some.to_vec()).await?.iter().flatten().filter_map(due));
+        }
         let Ok(mut cursor) = store.view().watch(&prefix, snapshot.revision(), Interest::All, None) else { continue };
-        drop(snapshot);
+        drop((snapshot, entries));
         loop {
             let now = clock::wall();
             let wait = heap.peek().map_or(LOOK, |Reverse((at, ..))| until(*at, now).min(LOOK));

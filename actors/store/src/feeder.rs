@@ -159,8 +159,8 @@ impl Feeder {
             let new = batch.records.into_iter().filter(|record| record.revision > last);
             let changes: Vec<Change> = new.map(|record| change(record, &*self.indexer)).collect();
             last = changes.last().map_or(last, |change| change.revision);
-            if let Err(hole) = self.view.apply(&changes) {
-                return Error::Corrupt(hole.to_string());
+            if let Err(error) = self.view.take(&changes).await {
+                return error;
             }
             last = last.max(batch.progress);
             self.advance(batch.progress);

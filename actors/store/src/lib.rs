@@ -5,6 +5,7 @@
 
 mod barrier;
 mod batch;
+mod bodies;
 mod committer;
 mod compactor;
 pub mod entry;
@@ -21,6 +22,7 @@ pub mod view;
 use oarlock_runtime::ActorKind;
 
 pub use batch::Write;
+pub use bodies::ColdOptions;
 pub use entry::{Body, Entry, EntryParts, Fields, Indexer};
 pub use error::{Gone, Hole, ReadError, WriteError};
 pub use event::{Event, EventKind};

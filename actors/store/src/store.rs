@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, LoopHandle, System, clock};
-use oarlock_storage::{Error, Health, Log, Sharing, Value};
+use oarlock_storage::{Error, Health, Log, Sharing};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::barrier::Barrier;
 use crate::batch::{Answer, Request, Write};
+use crate::bodies::{Bodies, ColdOptions};
 use crate::committer::{COMMITTER, Committer, QUEUE};
 use crate::compactor::{COMPACTOR, Compactor};
 use crate::entry::{Entry, Indexer};
 use crate::error::{ReadError, WriteError};
 use crate::feeder::{self, FEEDER, Feeder};
-use crate::offload::offload;
 use crate::view::{DEFAULT_WINDOW_BYTES, View};
 
 /// How a store is set up.
@@ -29,6 +29,8 @@ pub struct Options {
     pub history_bytes: u64,
     /// How often the compactor looks.
     pub compact_every: Duration,
+    /// Where bodies rest that no watch window needs; `None` keeps all in memory.
+    pub cold: Option<ColdOptions>,
     /// Part of the actors' names, unique in the process.
     pub name: String,
 }
@@ -41,6 +43,7 @@ impl Default for Options {
             window: Duration::from_secs(300),
             history_bytes: 256 << 20,
             compact_every: Duration::from_secs(5),
+            cold: None,
             name: "main".to_owned(),
         }
     }
@@ -88,7 +91,11 @@ impl Store {
         indexer: Arc<dyn Indexer>,
         options: Options,
     ) -> Result<Self, StartError> {
-        let view = View::new(options.window_bytes);
+        let bodies = match &options.cold {
+            Some(cold) => Some(Bodies::open(Arc::clone(&log), cold.clone()).await?),
+            None => None,
+        };
+        let view = View::with_bodies(options.window_bytes, bodies);
         feeder::load(&log, &view, &indexer).await?;
         let (sender, receiver) = mpsc::channel(QUEUE);
         let queue = Arc::new(Mutex::new(receiver));
@@ -169,19 +176,6 @@ impl Store {
         };
         self.shared.view.wait_applied(revision, deadline).await?;
         Ok(self.shared.view.applied())
-    }
-
-    /// The value of an entry whose body is cold, with `resourceVersion`; `None` when the log has forgotten it.
-    ///
-    /// # Errors
-    /// The log's.
-    pub async fn body(&self, entry: &Entry) -> Result<Option<Value>, Error> {
-        if let Some(bytes) = entry.bytes() {
-            return Ok(Some(bytes.clone()));
-        }
-        let (key, revision) = (entry.key.clone(), entry.revision);
-        let value = offload(&self.shared.log, move |log| async move { log.body(&key, revision).await }).await??;
-        Ok(value.map(|value| entry.with_value(&value)))
     }
 
     /// Asks the store's actors to stop, after the writes that wait are done, and waits until they have or `deadline`

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::clock::{self, Instant};
-use oarlock_storage::Key;
+use oarlock_storage::{Error, Key};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
@@ -26,6 +26,7 @@ pub use self::resource::Change;
 use self::resource::Resource;
 use self::snapshot::Map;
 pub use self::snapshot::Snapshot;
+use crate::bodies::Bodies;
 use crate::entry::Entry;
 use crate::error::{Gone, Hole, ReadError};
 
@@ -45,6 +46,7 @@ struct Shared {
     /// Where resources nobody has written yet begin.
     floor: RwLock<Revision>,
     window_bytes: usize,
+    bodies: Option<Arc<Bodies>>,
 }
 
 /// Reads how far the View is.
@@ -61,8 +63,13 @@ impl View {
     /// An empty View at revision 0 whose watch windows hold at most `window_bytes` in sum.
     #[must_use]
     pub fn new(window_bytes: usize) -> Self {
-        let (applied, _) = watch::channel(Revision::ZERO);
-        let shared = Shared { resources: RwLock::default(), applied, floor: RwLock::default(), window_bytes };
+        Self::with_bodies(window_bytes, None)
+    }
+
+    /// As [`View::new`]; what leaves the windows rests there, if it may.
+    pub(crate) fn with_bodies(window_bytes: usize, bodies: Option<Bodies>) -> Self {
+        let ((applied, _), bodies) = (watch::channel(Revision::ZERO), bodies.map(Arc::new));
+        let shared = Shared { resources: RwLock::default(), applied, floor: RwLock::default(), window_bytes, bodies };
         Self { shared: Arc::new(shared) }
     }
 
@@ -96,6 +103,32 @@ impl View {
         let resource = self.known(key.resource())?;
         let state = resource.state.read();
         state.map.get(key).map(Arc::clone)
+    }
+
+    /// Entries of the View with their bytes, which may have been cold; in their order. `None` for one that was replaced so long ago that its
+    /// version is known nowhere any more.
+    ///
+    /// # Errors
+    /// [`ReadError::Log`] when the log cannot be read.
+    pub async fn ready(&self, entries: Vec<Arc<Entry>>) -> Result<Vec<Option<Arc<Entry>>>, ReadError> {
+        match &self.shared.bodies {
+            Some(bodies) => bodies.ready(entries).await.map_err(|error| ReadError::Log(error.to_string())),
+            None => Ok(entries.into_iter().map(Some).collect()),
+        }
+    }
+
+    /// The current version of one object with its bytes.
+    ///
+    /// # Errors
+    /// [`ReadError::Log`] when the log cannot be read.
+    pub async fn get_ready(&self, key: &Key) -> Result<Option<Arc<Entry>>, ReadError> {
+        loop {
+            let Some(entry) = self.get(key) else { return Ok(None) };
+            // What is known nowhere any more is not current any more.
+            if let Some(Some(ready)) = self.ready(vec![entry]).await?.pop() {
+                return Ok(Some(ready));
+            }
+        }
     }
 
     /// The current state of a resource, named by its key prefix (`/registry/pods/`).
@@ -178,6 +211,22 @@ impl View {
         Ok(entries)
     }
 
+    /// As [`View::apply`], for changes that may delete what is cold: the event of a deletion carries the last state.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for a hole, or when the log does not have what is here; the log's.
+    pub(crate) async fn take(&self, changes: &[Change]) -> Result<Vec<Arc<Entry>>, Error> {
+        if let Some(bodies) = &self.shared.bodies {
+            let deleted = changes.iter().filter(|change| change.entry.is_none());
+            let cold = deleted.filter_map(|change| self.get(&change.key)).filter(|entry| entry.bytes().is_none());
+            for entry in bodies.ready(cold.collect()).await? {
+                let entry = entry.ok_or_else(|| Error::Corrupt("what was deleted is not in the log".to_owned()))?;
+                self.resource(entry.key.resource()).replace(&entry);
+            }
+        }
+        self.apply(changes).map_err(|hole| Error::Corrupt(hole.to_string()))
+    }
+
     /// Notes that everything up to `revision` is known to be in the View although nothing new came.
     pub fn advance(&self, revision: Revision) {
         self.shared.applied.send_if_modified(|applied| {
@@ -252,7 +301,10 @@ impl View {
         let floor = *self.shared.floor.read();
         let mut resources = self.shared.resources.write();
         let name: Arc<str> = prefix.into();
-        let new = || Arc::new(Resource::new(Arc::clone(&name), floor));
+        let new = || {
+            let bodies = self.shared.bodies.as_ref().filter(|bodies| bodies.takes(&name)).cloned();
+            Arc::new(Resource::new(Arc::clone(&name), floor, bodies))
+        };
         Arc::clone(resources.entry(Arc::clone(&name)).or_insert_with(new))
     }
 }

@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use oarlock_apiserver::Termination;
 use oarlock_meta::GoDuration;
 use oarlock_runtime::shutdown::Graces;
-use oarlock_store::DEFAULT_WINDOW_BYTES;
+use oarlock_store::{ColdOptions, DEFAULT_WINDOW_BYTES};
 
 /// Flags of the API server.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,6 +74,9 @@ pub struct EtcdOptions {
 /// The least a watch window may be: far below it every other event would be too large to be watched at all.
 const LEAST_WINDOW: u64 = 1 << 20;
 
+/// The least that may stay in memory: the cache is divided, and each part takes objects of up to its size.
+const LEAST_CACHE: u64 = 1 << 20;
+
 /// Flags of the store, for every command that has an API server in it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct StoreOptions {
@@ -81,6 +84,20 @@ pub struct StoreOptions {
     /// Who asks for anything older gets 410 Expired and lists anew.
     #[arg(long, default_value_t = DEFAULT_WINDOW_BYTES, value_name = "BYTES", value_parser = window_bytes())]
     pub watch_window_bytes: usize,
+    /// Bytes of objects at rest (unchanged for five minutes, or since the watch window is full) that stay in memory; the others are read
+    /// back from the store when they are asked for. Without it everything stays in memory.
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(LEAST_CACHE..))]
+    pub cache_memory: Option<usize>,
+    /// A folder in which objects at rest are kept that memory has no room for, so that they need not be asked of etcd. It is emptied at the
+    /// start.
+    #[arg(long, value_name = "DIR", requires = "cache_memory")]
+    pub cache_dir: Option<PathBuf>,
+    /// The most that --cache-dir may hold, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, requires = "cache_dir")]
+    pub cache_disk: usize,
+    /// For tests: objects rest as soon as they are written, and the cache forgets every other one.
+    #[arg(long, hide = true, requires = "cache_memory")]
+    pub cache_forget: bool,
 }
 
 /// Flags about moving clients to other API servers, for every command that has an API server in it; names are upstream's.
@@ -167,6 +184,14 @@ fn window_bytes() -> RangedU64ValueParser<usize> {
 
 impl From<StoreOptions> for oarlock_store::Options {
     fn from(flags: StoreOptions) -> Self {
-        Self { window_bytes: flags.watch_window_bytes, ..Self::default() }
+        let StoreOptions { watch_window_bytes: window_bytes, cache_memory, cache_dir, cache_disk, cache_forget } =
+            flags;
+        let cold = cache_memory.map(|memory_bytes| ColdOptions {
+            memory_bytes,
+            disk: cache_dir.map(|folder| (folder, cache_disk)),
+            prefixes: oarlock_registry::rest::prefixes(),
+            forgetful: cache_forget,
+        });
+        Self { window_bytes, cold, ..Self::default() }
     }
 }

@@ -70,7 +70,7 @@ impl AdmissionStage for NodeRestriction {
         if node.is_empty() {
             return Err(attributes.forbidden(format!("could not determine node from user \"{}\"", user.name)));
         }
-        self.decide(attributes, node).map_err(|refusal| match refusal {
+        self.decide(attributes, node).await.map_err(|refusal| match refusal {
             Refusal::Forbidden(why) => attributes.forbidden(why),
             Refusal::Status(status) => *status,
         })
@@ -78,11 +78,11 @@ impl AdmissionStage for NodeRestriction {
 }
 
 impl NodeRestriction {
-    fn decide(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
+    async fn decide(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
         match (attributes.resource.group, attributes.resource.plural, attributes.subresource) {
             ("", "pods", "") => self.pod(attributes, node),
             ("", "pods", "status") => pod_status(attributes, node),
-            ("", "pods", "eviction") => self.eviction(attributes, node),
+            ("", "pods", "eviction") => self.eviction(attributes, node).await,
             ("", "pods", other) => {
                 Err(format!("unexpected pod subresource \"{other}\", only 'status' and 'eviction' are allowed").into())
             }
@@ -90,7 +90,7 @@ impl NodeRestriction {
             ("", "persistentvolumeclaims", "status") => Ok(()),
             ("", "persistentvolumeclaims", _) => Err("may only update PVC status".into()),
             ("", "serviceaccounts", "token") if attributes.operation == Operation::Create => {
-                self.token(attributes, node)
+                self.token(attributes, node).await
             }
             ("coordination.k8s.io", "leases", _) => lease(attributes, node),
             ("storage.k8s.io", "csinodes", _) => named(attributes, node, "CSINode"),
@@ -120,8 +120,8 @@ impl NodeRestriction {
         }
     }
 
-    fn eviction(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
-        let pod = self.stored_pod(attributes.namespace, attributes.name)?;
+    async fn eviction(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
+        let pod = self.stored_pod(attributes.namespace, attributes.name).await?;
         if runs_on(Some(&pod), node) {
             return Ok(());
         }
@@ -129,10 +129,10 @@ impl NodeRestriction {
     }
 
     /// Tokens are for the accounts of pods that run here; the Node authorizer has checked the account, this checks the binding.
-    fn token(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
+    async fn token(&self, attributes: &Attributes<'_>, node: &str) -> Verdict {
         let Some(request) = attributes.object.as_deref() else { return Ok(()) };
         let bound = token::bound_to(request)?;
-        let pod = self.stored_pod(attributes.namespace, bound.name)?;
+        let pod = self.stored_pod(attributes.namespace, bound.name).await?;
         if pod.meta().uid() != bound.uid {
             let why = "does not match the UID in record. The object might have been deleted and then recreated";
             return Err(format!("the UID in the bound object reference ({}) {why}", bound.uid).into());
@@ -143,10 +143,11 @@ impl NodeRestriction {
         Ok(token::audience(&self.reader, request, &pod, node)?)
     }
 
-    fn stored_pod(&self, namespace: &str, name: &str) -> Result<Obj, Refusal> {
-        row("", "v1", "pods")
-            .and_then(|pods| self.reader.get(pods, namespace, name))
-            .ok_or_else(|| missing("pod", name))
+    async fn stored_pod(&self, namespace: &str, name: &str) -> Result<Obj, Refusal> {
+        let Some(pods) = row("", "v1", "pods") else { return Err(missing("pod", name)) };
+        let pod = self.reader.fetch(pods, namespace, name).await;
+        let pod = pod.map_err(|error| Refusal::Status(Box::new(Status::service_unavailable(error.to_string()))))?;
+        pod.ok_or_else(|| missing("pod", name))
     }
 }
 

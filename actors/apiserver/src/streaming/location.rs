@@ -94,9 +94,9 @@ async fn dial(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>) -> Result<
 ///
 /// # Errors
 /// 404.
-pub(crate) fn pod_and_node(server: &Server, target: &Target<'_>) -> Result<(Obj, String), Status> {
+pub(crate) async fn pod_and_node(server: &Server, target: &Target<'_>) -> Result<(Obj, String), Status> {
     let pods = Target { subresource: "", ..*target };
-    let entry = server.view().get(&pods.key(target.name)?).ok_or_else(|| pods.not_found())?;
+    let entry = server.current(&pods.key(target.name)?).await?.ok_or_else(|| pods.not_found())?;
     let pod = pods.decode(&entry)?;
     let node = pod.view::<Pod<'_>>().map_or("", |pod| pod.spec().node_name()).to_owned();
     Ok((pod, node))

@@ -40,7 +40,7 @@ pub(super) async fn serve(
     target: &Target<'_>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Status> {
-    let to = location(server, target)?;
+    let to = location(server, target).await?;
     let (prefix, rest) = split(request.uri().path(), target);
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let path = format!("/{}{query}", rest.unwrap_or(""));
@@ -161,21 +161,21 @@ impl<'a> Called<'a> {
     }
 }
 
-fn location(server: &Server, target: &Target<'_>) -> Result<Location, Status> {
+async fn location(server: &Server, target: &Target<'_>) -> Result<Location, Status> {
     let plural = target.resource().plural;
     let kind = plural.trim_end_matches('s');
     let called = Called::parse(target.name);
     let called = called.ok_or_else(|| Status::bad_request(format!("invalid {kind} request {:?}", target.name)))?;
     let target = Target { name: called.name, ..*target };
     match plural {
-        "pods" => pod(server, &target, &called),
-        "services" => service(server, &target, &called),
+        "pods" => pod(server, &target, &called).await,
+        "services" => service(server, &target, &called).await,
         _ => node(server, &target, &called),
     }
 }
 
-fn pod(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
-    let (pod, _) = pod_and_node(server, target)?;
+async fn pod(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+    let (pod, _) = pod_and_node(server, target).await?;
     let Some(pod) = pod.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
     let declared = pod.spec().containers().iter().find_map(|container| container.ports().iter().next());
     let declared = declared.and_then(|port| u16::try_from(port.container_port()).ok());
@@ -196,12 +196,12 @@ fn is_global(ip: IpAddr) -> bool {
     !(local || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
 }
 
-fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
     let name = called.name;
     let mut port = called.port.to_owned();
     if let Ok(number) = port.parse::<i64>() {
         let services = Target { subresource: "", ..*target };
-        let entry = server.view().get(&services.key(name)?).ok_or_else(|| services.not_found())?;
+        let entry = server.current(&services.key(name)?).await?.ok_or_else(|| services.not_found())?;
         let service = services.decode(&entry)?;
         let declared = service.view::<Service<'_>>();
         let declared = declared.and_then(|service| service.spec().ports().iter().find(|p| p.port() == number));
@@ -226,14 +226,16 @@ fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<
         there.extend(subset.addresses().iter().map(|address| (address, port)));
     }
     // Only to addresses that are pods' own: an Endpoints object may name any.
-    there.retain(|(address, _)| {
-        let Some(reference) = address.target_ref() else { return false };
-        let pod = server.reader().get(pods, target.namespace, reference.name());
-        let pod = pod.filter(|_| reference.namespace() == target.namespace);
-        pod.is_some_and(|pod| {
-            pod.view::<Pod<'_>>().is_some_and(|pod| pod.status().pod_ips().iter().any(|ip| ip.ip() == address.ip()))
-        })
-    });
+    let mut own = Vec::new();
+    for (address, port) in there {
+        let Some(reference) = address.target_ref().filter(|r| r.namespace() == target.namespace) else { continue };
+        let pod = server.reader().fetch(pods, target.namespace, reference.name()).await.map_err(crate::errors::read)?;
+        let pod = pod.as_ref().and_then(Obj::view::<Pod<'_>>);
+        if pod.is_some_and(|pod| pod.status().pod_ips().iter().any(|ip| ip.ip() == address.ip())) {
+            own.push((address, port));
+        }
+    }
+    let there = own;
     let at = usize::try_from(rng::u64()).unwrap_or(0).checked_rem(there.len()).unwrap_or(0);
     let (address, port) = there.get(at).ok_or_else(|| none(target.name))?;
     Ok(Location::Address { https: called.https, host: address.ip().to_owned(), port: *port })

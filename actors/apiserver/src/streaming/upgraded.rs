@@ -34,7 +34,7 @@ pub(super) async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Status> {
     may_create(server, caller, target, info)?;
-    let (pod, node) = pod_and_node(server, target)?;
+    let (pod, node) = pod_and_node(server, target).await?;
     let streams = streams(query);
     let path = match target.subresource {
         "portforward" => {

@@ -35,7 +35,7 @@ pub(crate) async fn evict(
         return Err(Status::bad_request("name in URL does not match name in Eviction object"));
     }
     let pod_target = Target { subresource: "", ..*target };
-    let entry = server.view().get(&pod_target.key(target.name)?).ok_or_else(|| pod_target.not_found())?;
+    let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
     let pod = pod_target.decode(&entry)?;
     let delete_options = options_of(eviction, options.dry_run);
     if must_ask(&pod) {

@@ -39,7 +39,7 @@ pub async fn delete(
     warn(caller, target, options);
     let key = target.key(target.name)?;
     for _ in 0..RETRIES {
-        let entry = server.view().get(&key).ok_or_else(|| target.not_found())?;
+        let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let obj = target.decode(&entry)?;
         let mut attributes = stages::attributes(Operation::Delete, caller, target, None, Some(&obj), options.dry_run);
         server.admission().admit(&mut attributes).await?;

@@ -18,6 +18,6 @@ pub async fn get(
     options: &GetOptions,
 ) -> Result<Object, Status> {
     server.fresh_enough(options.resource_version, caller.deadline).await?;
-    let entry = server.view().get(&target.key(target.name)?).ok_or_else(|| target.not_found())?;
+    let entry = server.current(&target.key(target.name)?).await?.ok_or_else(|| target.not_found())?;
     target.object(&entry)
 }

@@ -1,9 +1,11 @@
 //! LIST: a snapshot of the View, selected, cut into pages.
 
+use std::sync::Arc;
+
 use oarlock_client::{List, ListOptions, Object, VersionMatch};
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::Str;
-use oarlock_store::{ReadError, Snapshot};
+use oarlock_store::{Entry, ReadError, Snapshot};
 
 use super::selection::Selection;
 use crate::caller::Caller;
@@ -31,20 +33,24 @@ pub async fn list(
         usize::try_from(options.limit).ok().filter(|n| *n > 0).unwrap_or(usize::MAX)
     };
     let namespace = Some(target.namespace).filter(|ns| !ns.is_empty());
-    let mut items: Vec<Object> = Vec::new();
+    let mut entries: Vec<Arc<Entry>> = Vec::new();
     let mut next = None;
     if let Some(name) = selection.single_name().filter(|_| namespace.is_some() || !target.resource().namespaced) {
         let entry = snapshot.get(&target.key(name)?).filter(|e| selection.matches(e));
-        items.extend(entry.map(|e| target.object(e)).transpose()?);
+        entries.extend(entry.cloned());
     } else {
         for entry in snapshot.range(namespace, &start).filter(|e| selection.matches(e)) {
-            if items.len() == limit {
+            if entries.len() == limit {
                 next = Some(Str::new(entry.key.rest()));
                 break;
             }
-            items.push(target.object(entry)?);
+            entries.push(Arc::clone(entry));
         }
     }
+    let ready = server.view().ready(entries).await.map_err(crate::errors::read)?;
+    let lost = || crate::errors::read(ReadError::Expired { floor: server.view().floor(&prefix) });
+    let object = |entry: Option<Arc<Entry>>| target.object(&*entry.ok_or_else(lost)?);
+    let items = ready.into_iter().map(object).collect::<Result<Vec<Object>, Status>>()?;
     let mut list = List { revision: snapshot.revision(), items, ..List::default() };
     if let Some(start) = next {
         server.view().keep(&snapshot);

@@ -111,7 +111,7 @@ pub async fn modify(
     let key = target.key(target.name)?;
     let resource = target.resource();
     for _ in 0..RETRIES {
-        let entry = server.view().get(&key).ok_or_else(|| target.not_found())?;
+        let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let old = target.decode(&entry)?;
         let Change { mut obj, expect, managed, trusted } = change(&old, entry.revision)?;
         if expect.is_some_and(|revision| revision != entry.revision) {

@@ -9,7 +9,7 @@ use futures::future::{BoxFuture, Fuse};
 use oarlock_client::{ListOptions, VersionMatch};
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Instant, clock, rng};
-use oarlock_store::{Entry, Event, EventKind, Gone, Interest, WatchCursor};
+use oarlock_store::{Entry, Event, EventKind, Gone, Interest, View, WatchCursor};
 
 use super::selection::Selection;
 use crate::caller::Caller;
@@ -44,8 +44,19 @@ pub enum Delivery {
     Failed(Status),
 }
 
+impl Delivery {
+    /// The object, while its body is cold.
+    fn cold(&self) -> Option<&Arc<Entry>> {
+        match self {
+            Self::Initial(entry) | Self::Crossed(_, entry) => Some(entry).filter(|entry| entry.bytes().is_none()),
+            _ => None,
+        }
+    }
+}
+
 /// A running watch.
 pub struct Watch {
+    view: View,
     /// None when the watch could not begin: what is initial says why.
     cursor: Option<WatchCursor>,
     selection: Arc<Selection>,
@@ -121,6 +132,7 @@ pub async fn watch(
     let lifetime = options.timeout.unwrap_or_else(|| MIN_TIMEOUT + rng::jitter(MIN_TIMEOUT, 100) / 2);
     let (counted, server_ends) = server.state().watch();
     Ok(Watch {
+        view: server.view().clone(),
         cursor: cursor.ok(),
         selection,
         initial,
@@ -179,8 +191,41 @@ fn interest(target: &Target<'_>, selection: &Selection) -> Interest {
 }
 
 impl Watch {
-    /// What comes next, at least one delivery; `None` when the watch has ended in good order.
+    /// What comes next, at least one delivery, every object with its body; `None` when the watch has ended in good order.
     pub async fn next(&mut self) -> Option<Vec<Delivery>> {
+        let mut deliveries = self.some().await?;
+        let cold = deliveries.iter().filter_map(Delivery::cold).cloned().collect::<Vec<_>>();
+        if cold.is_empty() {
+            return Some(deliveries);
+        }
+        let mut ready = match self.view.ready(cold).await {
+            Ok(ready) => ready.into_iter(),
+            Err(error) => {
+                self.over = true;
+                return Some(vec![Delivery::Failed(crate::errors::read(error))]);
+            }
+        };
+        for at in 0..deliveries.len() {
+            let Some(Delivery::Initial(entry) | Delivery::Crossed(_, entry)) = deliveries.get_mut(at) else { continue };
+            if entry.bytes().is_some() {
+                continue;
+            }
+            match ready.next().flatten() {
+                Some(warm) => *entry = warm,
+                None => {
+                    // Its version is known nowhere any more: the watcher is as far behind as one that the window has left.
+                    self.over = true;
+                    let revision = entry.revision;
+                    deliveries.truncate(at);
+                    deliveries.push(too_old(revision, Gone { floor: self.view.applied() }));
+                    break;
+                }
+            }
+        }
+        Some(deliveries)
+    }
+
+    async fn some(&mut self) -> Option<Vec<Delivery>> {
         if self.over {
             return None;
         }

@@ -12,12 +12,15 @@ use tokio::sync::Notify;
 use super::interest::Groups;
 use super::ring::Ring;
 use super::snapshot::{Map, Snapshot};
+use crate::bodies::Bodies;
 use crate::entry::Entry;
 use crate::error::{Hole, ReadError};
 use crate::event::{Event, EventKind};
 
 /// Old snapshots kept for pages of a list; each keeps the versions it holds alive.
 const KEPT: usize = 4;
+/// Bodies taken under one lock.
+const RESTED_AT_ONCE: usize = 256;
 
 /// One committed write, as the View takes it.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub(super) struct Resource {
     pub(super) state: RwLock<State>,
     /// Bytes the ring's events hold.
     held: Arc<AtomicUsize>,
+    /// Where its bodies go when no window needs them; `None` keeps them.
+    bodies: Option<Arc<Bodies>>,
 }
 
 #[derive(Debug)]
@@ -48,13 +53,15 @@ pub(super) struct State {
     pub(super) ring: Ring,
     pub(super) groups: Groups,
     kept: VecDeque<(Revision, Map)>,
+    /// Some objects have not been in a window since they were loaded.
+    loaded: bool,
 }
 
 impl Resource {
-    pub(super) fn new(prefix: Arc<str>, floor: Revision) -> Self {
+    pub(super) fn new(prefix: Arc<str>, floor: Revision, bodies: Option<Arc<Bodies>>) -> Self {
         let (ring, groups) = (Ring::new(floor), Groups::default());
-        let state = State { map: Map::new(), revision: floor, ring, groups, kept: VecDeque::new() };
-        Self { prefix, state: RwLock::new(state), held: Arc::default() }
+        let state = State { map: Map::new(), revision: floor, ring, groups, kept: VecDeque::new(), loaded: false };
+        Self { prefix, state: RwLock::new(state), held: Arc::default(), bodies }
     }
 
     /// Bytes the watch window of this resource holds.
@@ -65,10 +72,15 @@ impl Resource {
     /// Applies changes of this resource in order; returns their entries and the watchers to wake.
     pub(super) fn apply(&self, changes: &[Change], wake: &mut Vec<Arc<Notify>>) -> Result<Vec<Arc<Entry>>, Hole> {
         let mut entries = Vec::with_capacity(changes.len());
-        let mut state = self.state.write();
-        state.groups.begin_round();
-        for change in changes {
-            entries.push(state.apply(change, &self.held, wake)?);
+        {
+            let mut state = self.state.write();
+            state.groups.begin_round();
+            for change in changes {
+                entries.push(state.apply(change, &self.held, wake)?);
+            }
+        }
+        if let Some(bodies) = self.bodies.as_ref().filter(|bodies| bodies.at_once()) {
+            self.rest(bodies, &entries);
         }
         Ok(entries)
     }
@@ -83,6 +95,7 @@ impl Resource {
         state.kept.clear();
         state.map = map;
         state.revision = revision;
+        state.loaded = true;
         state.groups.everybody()
     }
 
@@ -134,9 +147,15 @@ impl Resource {
         state.kept.push_back((snapshot.revision, snapshot.map.clone()));
     }
 
-    /// Lets go of the oldest events until at most `target` bytes are held, and of those at or below `revision`.
+    /// Puts another body into the place of an entry, if that is still there.
+    pub(super) fn replace(&self, entry: &Arc<Entry>) {
+        self.state.write().replace(entry);
+    }
+
+    /// Lets go of the oldest events until at most `target` bytes are held, and of those at or below `revision`. What no window needs any more
+    /// may rest.
     pub(super) fn evict(&self, target: usize, revision: Revision) {
-        let mut gone = Vec::new();
+        let (mut gone, mut old) = (Vec::new(), Vec::new());
         {
             let mut state = self.state.write();
             let state = &mut *state;
@@ -149,12 +168,44 @@ impl Resource {
             }
             let floor = state.ring.floor();
             state.kept.retain(|(at, _)| *at >= floor);
+            if self.bodies.is_some() && std::mem::take(&mut state.loaded) {
+                old.extend(state.map.values().filter(|entry| entry.revision <= floor).cloned());
+            }
+        }
+        if let Some(bodies) = &self.bodies {
+            self.rest(bodies, &old);
+            let gone: Vec<_> = gone.iter().map(|event| Arc::clone(&event.entry)).collect();
+            self.rest(bodies, &gone);
         }
         drop(gone);
+    }
+
+    /// Takes the bodies of those entries that are current. What is being deleted keeps its own: it is asked for often, and soon gone.
+    fn rest(&self, bodies: &Bodies, entries: &[Arc<Entry>]) {
+        for some in entries.chunks(RESTED_AT_ONCE) {
+            let cold = some.iter().filter(|entry| !entry.deletion).filter_map(|entry| entry.chilled());
+            let mut cold: Vec<_> = cold.map(|(entry, value)| (Arc::new(entry), value)).collect();
+            {
+                let mut state = self.state.write();
+                cold.retain(|(entry, _)| state.replace(entry));
+            }
+            for (entry, value) in cold {
+                bodies.keep(&entry.key, entry.revision, value);
+            }
+        }
     }
 }
 
 impl State {
+    /// Puts an entry into the place of the one with its revision; says whether that was still there.
+    fn replace(&mut self, entry: &Arc<Entry>) -> bool {
+        let current = self.map.get(&entry.key).is_some_and(|current| current.revision == entry.revision);
+        if current {
+            self.map.insert(entry.key.clone(), Arc::clone(entry));
+        }
+        current
+    }
+
     fn apply(
         &mut self,
         change: &Change,

@@ -1,0 +1,141 @@
+//! Bodies of objects at rest: what no watch window needs leaves the View for a bounded cache, and comes back from there or from the log.
+//!
+//! The cache may forget anything at any time; the log has what the View lacks. A body is asked for by its key and the revision at which it was
+//! written, so whatever comes back is that version or nothing: slower, never another answer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use foyer::{BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder, RecoverMode};
+use futures::{StreamExt, TryStreamExt, stream};
+use oarlock_meta::Revision;
+use oarlock_storage::{Error, Key, Log};
+
+use crate::entry::{Body, Entry};
+use crate::offload::offload;
+
+/// Bodies asked of a log at a time.
+const FLIGHT: usize = 64;
+
+/// Which bodies may leave the View, and where to.
+#[derive(Clone, Debug)]
+pub struct ColdOptions {
+    /// Bytes of bodies at rest that stay in memory (`--cache-memory`).
+    pub memory_bytes: usize,
+    /// A folder for bodies that memory has no room for, and how many bytes of them (`--cache-disk`). What is in it from before is not used.
+    pub disk: Option<(PathBuf, usize)>,
+    /// Key prefixes of the resources whose bodies may leave.
+    pub prefixes: Vec<String>,
+    /// For tests: bodies rest as soon as they are written, and the cache forgets every other one.
+    pub forgetful: bool,
+}
+
+/// The bodies at rest.
+pub(crate) struct Bodies {
+    log: Arc<dyn Log>,
+    cache: HybridCache<String, Bytes>,
+    options: ColdOptions,
+}
+
+impl std::fmt::Debug for Bodies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bodies").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Bodies {
+    /// Opens the cache, empty.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when its folder cannot be used.
+    pub(crate) async fn open(log: Arc<dyn Log>, options: ColdOptions) -> Result<Self, Error> {
+        Ok(Self { log, cache: cache(&options).await?, options })
+    }
+
+    /// Whether bodies of this resource may rest.
+    pub(crate) fn takes(&self, prefix: &str) -> bool {
+        self.options.prefixes.iter().any(|known| known == prefix)
+    }
+
+    /// Whether they rest at once, and not when no watch window needs them.
+    pub(crate) fn at_once(&self) -> bool {
+        self.options.forgetful
+    }
+
+    /// Takes a value that has left the View.
+    pub(crate) fn keep(&self, key: &Key, at: Revision, value: Bytes) {
+        if !self.options.forgetful || at.get().is_multiple_of(2) {
+            self.cache.insert(name(key, at), value);
+        }
+    }
+
+    /// Entries with their bytes, in their order; `None` for one whose version is known nowhere any more.
+    ///
+    /// # Errors
+    /// The log's.
+    pub(crate) async fn ready(&self, mut entries: Vec<Arc<Entry>>) -> Result<Vec<Option<Arc<Entry>>>, Error> {
+        let mut missing = Vec::new();
+        for (place, entry) in entries.iter_mut().enumerate() {
+            let Body::Cold(at) = entry.body else { continue };
+            match self.cached(&entry.key, at).await {
+                Some(value) => *entry = Arc::new(entry.thawed(&value)),
+                None => missing.push((place, entry.key.clone(), at)),
+            }
+        }
+        let mut ready: Vec<_> = entries.into_iter().map(Some).collect();
+        if missing.is_empty() {
+            return Ok(ready);
+        }
+        let read = offload(&self.log, move |log| async move {
+            let read = |(place, key, at): (usize, Key, Revision)| {
+                let log = Arc::clone(&log);
+                async move { log.body(&key, at).await.map(|value| (place, key, at, value)) }
+            };
+            stream::iter(missing).map(read).buffered(FLIGHT).try_collect::<Vec<_>>().await
+        });
+        for (place, key, at, value) in read.await?? {
+            let Some(slot) = ready.get_mut(place) else { continue };
+            *slot = match (slot.take(), value) {
+                (Some(entry), Some(value)) => {
+                    let thawed = Arc::new(entry.thawed(&value));
+                    self.keep(&key, at, value);
+                    Some(thawed)
+                }
+                _ => None,
+            };
+        }
+        Ok(ready)
+    }
+
+    async fn cached(&self, key: &Key, at: Revision) -> Option<Bytes> {
+        match self.cache.get(&name(key, at)).await {
+            Ok(found) => found.map(|found| found.value().clone()),
+            Err(error) => {
+                tracing::debug!(%error, %key, "the cache cannot be read; the log has it");
+                None
+            }
+        }
+    }
+}
+
+/// What a version is called in the cache.
+fn name(key: &Key, at: Revision) -> String {
+    let at = if cfg!(seeded_bug = "cold_body_ages") { Revision::ZERO } else { at };
+    format!("{key}@{at}")
+}
+
+async fn cache(options: &ColdOptions) -> Result<HybridCache<String, Bytes>, Error> {
+    let weight = |name: &String, value: &Bytes| name.len() + value.len();
+    let builder = HybridCacheBuilder::new().with_name("bodies").with_flush_on_close(false);
+    let builder = builder.memory(options.memory_bytes).with_shards(4).with_weighter(weight).storage();
+    let failed = |error: foyer::Error| Error::Unavailable(format!("the cache of bodies: {error}"));
+    let builder = match &options.disk {
+        None => builder,
+        Some((folder, bytes)) => {
+            let device = FsDeviceBuilder::new(folder).with_capacity(*bytes).build().map_err(failed)?;
+            builder.with_engine_config(BlockEngineConfig::new(device)).with_recover_mode(RecoverMode::None)
+        }
+    };
+    builder.build().await.map_err(failed)
+}
