@@ -45,7 +45,7 @@ impl Cluster {
 
     /// State and keys; `pki/ca.crt` and `pki/ca.key` are the cluster's authority.
     pub(crate) fn folder(&self) -> &Path {
-        self.directory.path()
+        self.directory.0.path()
     }
 
     /// What all servers have used so far.

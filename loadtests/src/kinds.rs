@@ -1,8 +1,10 @@
 //! The kinds of scenarios, one file each: what a scenario file may say of it, and how it is measured.
 
+pub(crate) mod append;
 pub(crate) mod create;
 pub(crate) mod idle;
 pub(crate) mod list;
+pub(crate) mod memory;
 pub(crate) mod rollout;
 pub(crate) mod schedule;
 pub(crate) mod start;

@@ -41,12 +41,12 @@ async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
         None => vec![Subject::Oarlock],
         Some(Compare::Upstream) => vec![Subject::Oarlock, Subject::Upstream],
     };
-    let bench = Bench { oarlock: args.oarlock.clone() };
     let mut report = Report::new(Machine::look(), subjects.clone());
     for scenario in scenarios {
+        let bench = Bench { oarlock: args.oarlock.clone(), setting: scenario.setting.clone() };
         for round in 0..args.rounds.unwrap_or(scenario.rounds) {
             // In turns, so that a machine that changes its speed changes it for both.
-            for subject in &subjects {
+            for subject in subjects.iter().filter(|subject| scenario.is_for(**subject)) {
                 let quiet = if args.anyway { Quiet::look().await? } else { Quiet::wait().await? };
                 let figures = scenario.run(&bench, *subject).await;
                 let figures = figures.with_context(|| format!("{} of {}", scenario.name, subject.name()))?;

@@ -5,9 +5,9 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::kinds::{create, idle, list, rollout, schedule, start, watch, write_path};
+use crate::kinds::{append, create, idle, list, memory, rollout, schedule, start, watch, write_path};
 use crate::report::Figure;
-use crate::subject::{Bench, Subject};
+use crate::subject::{Bench, Setting, Subject};
 
 /// Those that come along, in the order in which they run.
 const OWN: &[(&str, &str)] = &[
@@ -16,6 +16,14 @@ const OWN: &[(&str, &str)] = &[
     ("create-1", include_str!("../scenarios/create-1.toml")),
     ("create-64", include_str!("../scenarios/create-64.toml")),
     ("create-64-bound", include_str!("../scenarios/create-64-bound.toml")),
+    ("create-64-etcd-1", include_str!("../scenarios/create-64-etcd-1.toml")),
+    ("append-etcd-1", include_str!("../scenarios/append-etcd-1.toml")),
+    ("create-64-etcd-3", include_str!("../scenarios/create-64-etcd-3.toml")),
+    ("append-etcd-3", include_str!("../scenarios/append-etcd-3.toml")),
+    ("memory-resident-10k", include_str!("../scenarios/memory-resident-10k.toml")),
+    ("memory-cold-10k", include_str!("../scenarios/memory-cold-10k.toml")),
+    ("memory-resident-50k", include_str!("../scenarios/memory-resident-50k.toml")),
+    ("memory-cold-50k", include_str!("../scenarios/memory-cold-50k.toml")),
     ("list", include_str!("../scenarios/list.toml")),
     ("list-gzip", include_str!("../scenarios/list-gzip.toml")),
     ("watch", include_str!("../scenarios/watch.toml")),
@@ -43,6 +51,9 @@ pub(crate) struct Scenario {
     /// How often it is repeated; the command line may say otherwise.
     #[serde(default = "once")]
     pub(crate) rounds: usize,
+    /// How our servers are started for it.
+    #[serde(default)]
+    pub(crate) setting: Setting,
     work: Work,
 }
 
@@ -62,6 +73,8 @@ enum Work {
     Schedule(schedule::Spec),
     Rollout(rollout::Spec),
     WritePath(write_path::Spec),
+    Memory(memory::Spec),
+    Append(append::Spec),
 }
 
 impl Scenario {
@@ -93,6 +106,11 @@ impl Scenario {
         Ok(Self { name: name.to_owned(), ..toml::from_str(text)? })
     }
 
+    /// Whether it says something of this subject: some look at what upstream has not.
+    pub(crate) fn is_for(&self, subject: Subject) -> bool {
+        subject == Subject::Oarlock || !matches!(self.work, Work::Memory(_) | Work::Append(_) | Work::WritePath(_))
+    }
+
     /// Runs it once.
     ///
     /// # Errors
@@ -107,6 +125,8 @@ impl Scenario {
             Work::Schedule(spec) => schedule::run(bench, subject, spec).await,
             Work::Rollout(spec) => rollout::run(bench, subject, spec).await,
             Work::WritePath(spec) => write_path::run(bench, subject, spec).await,
+            Work::Memory(spec) => memory::run(bench, subject, spec).await,
+            Work::Append(spec) => append::run(bench, subject, spec).await,
         }
     }
 }

@@ -5,6 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use oarlock_testkit::Etcd;
+use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -49,6 +51,18 @@ pub(crate) enum Parts {
 pub(crate) struct Bench {
     /// The executable to measure, which also simulates nodes for both subjects.
     pub(crate) oarlock: PathBuf,
+    /// How the scenario wants ours.
+    pub(crate) setting: Setting,
+}
+
+/// How our servers are started.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Setting {
+    /// Further flags of `oarlock up`.
+    flags: Vec<String>,
+    /// Members of the etcd that keeps the state; none: the store is in the process. Upstream always has one.
+    pub(crate) etcd: usize,
 }
 
 impl Bench {
@@ -71,7 +85,13 @@ impl Bench {
         };
         let directory = tempfile::tempdir()?;
         let mut command = Command::new(&self.oarlock);
-        command.kill_on_drop(true).arg("up").arg("--data-dir").arg(directory.path()).args([
+        let etcd = self.etcd().await?;
+        if let Some(etcd) = &etcd {
+            command.arg("up").arg("--etcd-servers").arg(etcd.endpoints().join(","));
+        } else {
+            command.arg("up");
+        }
+        command.kill_on_drop(true).args(&self.setting.flags).arg("--data-dir").arg(directory.path()).args([
             "--port",
             "0",
             "--disable",
@@ -82,8 +102,23 @@ impl Bench {
             .await
             .with_context(|| format!("{}: build it with cargo build --release", self.oarlock.display()))?;
         let ready = begun.elapsed();
-        let pid = child.id().context("the server has ended")?;
-        Ok(Cluster::new(child, directory, line.into(), vec![("oarlock".to_owned(), pid)], ready))
+        let own = ("oarlock".to_owned(), child.id().context("the server has ended")?);
+        let members = etcd.iter().flat_map(Etcd::pids).map(|pid| ("etcd".to_owned(), pid));
+        let pids = std::iter::once(own).chain(members).collect();
+        Ok(Cluster::new(child, (directory, etcd), line.into(), pids, ready))
+    }
+
+    /// The etcd that the scenario wants.
+    ///
+    /// # Errors
+    /// When it cannot be built or started.
+    pub(crate) async fn etcd(&self) -> anyhow::Result<Option<Etcd>> {
+        let members = self.setting.etcd;
+        if members == 0 {
+            return Ok(None);
+        }
+        let etcd = tokio::task::spawn_blocking(move || Etcd::start(members)).await?;
+        etcd.map(Some).map_err(anyhow::Error::msg)
     }
 
     /// Starts simulated nodes in a process of their own, on any cluster.
@@ -115,7 +150,8 @@ async fn upstream(parts: Parts) -> anyhow::Result<Cluster> {
     let pids = said.get("pids").and_then(|v| v.as_object()).context("no pids")?;
     let pids = pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
     let ready = said.get("ready_ms").and_then(serde_json::Value::as_f64).context("no ready_ms")?;
-    Ok(Cluster::new(child, directory, text("kubeconfig")?, pids, Duration::from_secs_f64(ready / 1000.0)))
+    let ready = Duration::from_secs_f64(ready / 1000.0);
+    Ok(Cluster::new(child, (directory, None), text("kubeconfig")?, pids, ready))
 }
 
 /// Spawns a program and waits for a line that begins so; returns the rest of it.
@@ -136,5 +172,5 @@ async fn spawn(mut command: Command, begins: &str) -> anyhow::Result<(Child, Str
     Ok((child, rest))
 }
 
-/// A directory for a cluster and its keys.
-pub(crate) type Directory = TempDir;
+/// A directory for a cluster and its keys, and an etcd of its own; both go with it.
+pub(crate) type Directory = (TempDir, Option<Etcd>);

@@ -29,6 +29,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("ractor", &["oarlock-runtime"]),
     ("async-nats", &["oarlock-bus"]),
     ("redb", &["oarlock-storage"]),
+    ("foyer", &["oarlock-store"]),
     ("etcd-client", &["oarlock-storage"]),
     (
         "hyper",

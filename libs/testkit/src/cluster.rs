@@ -11,6 +11,9 @@ use crate::http::{Http, Who};
 use crate::wait::eventually;
 use crate::{Kubectl, binary, process};
 
+/// Names the environment variable with flags for every [`Cluster::up`], so that a suite can run under another setting.
+pub const FLAGS: &str = "OARLOCK_TEST_FLAGS";
+
 /// One `oarlock up` over a data directory of its own. Dropping it ends the process and, when the test is failing, shows its log.
 #[derive(Debug)]
 pub struct Cluster {
@@ -28,7 +31,8 @@ impl Cluster {
     #[must_use]
     pub fn up(flags: &[&str]) -> Self {
         let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
-        let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let everywhere = std::env::var(FLAGS).unwrap_or_default();
+        let flags = flags.iter().copied().chain(everywhere.split_whitespace()).map(str::to_owned).collect();
         let mut cluster = Self { dir, flags, child: None };
         cluster.start();
         cluster

@@ -107,6 +107,12 @@ impl Etcd {
         (self.members[index].client, self.members[index].raft)
     }
 
+    /// The ids of the members that run.
+    #[must_use]
+    pub fn pids(&self) -> Vec<u32> {
+        self.members.iter().filter_map(|member| member.process.as_ref()).map(Process::id).collect()
+    }
+
     /// Ends a member with SIGKILL.
     ///
     /// # Panics

@@ -34,7 +34,7 @@ pub mod wait;
 pub mod workload;
 
 pub use binary::{example, go, kubectl, oarlock};
-pub use cluster::{Cluster, read};
+pub use cluster::{Cluster, FLAGS, read};
 pub use damage::{damaged, damaged_text};
 pub use etcd::{Etcd, Secured};
 pub use kubectl::{Following, Kubectl, Ran};

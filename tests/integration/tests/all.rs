@@ -21,6 +21,7 @@ mod python;
 mod replicas;
 mod rolling;
 mod snapshots;
+mod settings;
 mod streams;
 mod swaps;
 mod transcript;
