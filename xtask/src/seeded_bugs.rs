@@ -103,6 +103,18 @@ const BUGS: &[Bug] = &[
         "nothing_is_missing_that_another_server_acknowledged",
     ),
     bug(
+        "allocator_in_memory",
+        "oarlock-service-apiserver",
+        Some("lagging"),
+        "an_address_is_given_once_whoever_gives_it",
+    ),
+    bug(
+        "batch_of_one_transaction",
+        "oarlock-storage",
+        Some("etcd"),
+        "what_is_written_together_has_revisions_of_its_own",
+    ),
+    bug(
         "stale_unchanged",
         "oarlock-service-apiserver",
         Some("lagging"),

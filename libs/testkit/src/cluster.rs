@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use oarlock_config::{DataDir, Kubeconfig};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::http::{Http, Who};
@@ -117,6 +118,14 @@ impl Cluster {
         let mut child = self.child.take().expect("it runs");
         child.kill().expect("SIGKILL");
         child.wait().expect("its end");
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn signal(&self, signal: Signal) {
+        process::send(self.child.as_ref().expect("it runs"), signal).expect("it takes the signal");
     }
 
     /// Ends it with SIGTERM and waits; its exit code, or `None` when it had to be killed.

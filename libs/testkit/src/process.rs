@@ -47,8 +47,7 @@ impl Process {
     /// # Panics
     /// When it has ended.
     pub fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process id");
-        kill_process(pid, signal).expect("it takes the signal");
+        send(&self.child, signal).expect("it takes the signal");
     }
 
     /// Ends it with SIGKILL.
@@ -76,6 +75,15 @@ impl Drop for Process {
     }
 }
 
+/// Sends a child a signal.
+///
+/// # Errors
+/// When it has ended.
+pub(crate) fn send(child: &Child, signal: Signal) -> rustix::io::Result<()> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+    kill_process(pid, signal)
+}
+
 /// The last lines of a log.
 pub(crate) fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
@@ -87,9 +95,8 @@ pub(crate) fn end(child: &mut Child) -> Option<i32> {
     if let Some(status) = child.try_wait().expect("its state") {
         return status.code();
     }
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process id");
     // It may have ended just now; the wait that follows tells.
-    let _ = kill_process(pid, Signal::TERM);
+    let _ = send(child, Signal::TERM);
     let deadline = Deadline::after(GRACE);
     while !deadline.passed() {
         if let Some(status) = child.try_wait().expect("its state") {

@@ -105,6 +105,28 @@ async fn a_change_that_changes_nothing_is_not_answered_from_what_was() {
     }
 }
 
+#[tokio::test]
+async fn an_address_is_given_once_whoever_gives_it() {
+    let log = MemoryLog::new();
+    let ((one, _), (two, hold)) = (server(&log).await, server(&log).await);
+    let services = resource("", "v1", "services").unwrap();
+    let service = |name: &str, ip: &str| {
+        let mut obj = Obj::new(services.ty);
+        obj.set_at(&["metadata", "name"], name.to_owned());
+        obj.set_at(&["metadata", "namespace"], "default".to_owned());
+        obj.set_at(&["spec", "type"], "ClusterIP".to_owned());
+        obj.set_at(&["spec", "clusterIP"], ip.to_owned());
+        obj
+    };
+    for n in 1..10 {
+        let ip = format!("10.96.7.{n}");
+        hold.hold_tails(true);
+        one.create(services, service(&format!("first-{n}"), &ip)).await.unwrap();
+        let second = two.create(services, service(&format!("second-{n}"), &ip));
+        assert_eq!(held(&hold, second).await.map(drop).unwrap_err().code, 422, "{ip} was given twice");
+    }
+}
+
 /// What comes of a request that is made while nothing is seen; it must not guess.
 async fn held<T>(hold: &GatedLog, request: impl Future<Output = T>) -> T {
     let mut asked = Box::pin(request);

@@ -49,6 +49,9 @@ pub(super) fn assign(
         checked(server, target, addresses, obj.name(), &asked)?
     };
     set(obj, &ip, Some("IPv4"));
+    if cfg!(seeded_bug = "allocator_in_memory") {
+        return Ok(Vec::new());
+    }
     Ok(create(addresses, &ip, obj).into_iter().collect())
 }
 

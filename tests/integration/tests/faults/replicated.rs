@@ -1,19 +1,25 @@
 //! API servers that share an etcd of three members, each behind links of its own.
 
+use std::time::Duration;
+
 use oarlock_testkit::chaos::{Chaos, Link};
+use oarlock_testkit::wait::Deadline;
 use oarlock_testkit::workload::Workload;
-use oarlock_testkit::{Cluster, Etcd};
+use oarlock_testkit::{Cluster, Etcd, Signal};
+use serde_json::{Value, json};
 
 use super::truth::EtcdHistory;
 use super::{Scene, bites, revive};
 
 const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
 const MEMBERS: usize = 3;
+/// As long as a process is stopped: longer than any lease, wait or retry of a client.
+const SLEEP: Duration = Duration::from_secs(20);
 
 /// The ways of one API server to the members, in their order.
 fn ways(chaos: &Chaos, server: &str, etcd: &Etcd) -> Vec<Link> {
     let target = |member: usize| ([127, 0, 0, 1], etcd.ports(member).0).into();
-    (0..MEMBERS).map(|member| chaos.link(server, &format!("etcd-{member}"), target(member))).collect()
+    (0..etcd.endpoints().len()).map(|member| chaos.link(server, &format!("etcd-{member}"), target(member))).collect()
 }
 
 /// `--etcd-servers` over these ways.
@@ -86,5 +92,53 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     of_b.iter().for_each(Link::heal);
     workload.goes_on(100, 60);
 
-    scene.judge(workload, || (), &EtcdHistory(etcd.ports(0).0));
+    // A sleeps: its clients wait in vain, and what it says when it wakes is old.
+    let sleeps = Deadline::after(SLEEP);
+    bites("clients wait for a", || one.signal(Signal::STOP), || [seen()]);
+    while !sleeps.passed() {
+        workload.goes_on(20, 5);
+    }
+    one.signal(Signal::CONT);
+    workload.goes_on(100, 60);
+
+    // The member of a loses its peers; without them it may neither take a write nor say what is newest.
+    let alone = busiest(&workload, &of_a);
+    let peers: Vec<usize> = (0..MEMBERS).filter(|member| *member != alone).collect();
+    let freeze = || peers.iter().for_each(|peer| etcd.signal(*peer, Signal::STOP));
+    bites("nothing is proven without a majority", freeze, || [seen()]);
+    peers.iter().for_each(|peer| etcd.signal(*peer, Signal::CONT));
+    workload.goes_on(100, 60);
+
+    scene.judge(workload, || (), &EtcdHistory::of(etcd.ports(0).0));
+}
+
+#[test]
+fn a_server_that_a_compaction_overtakes_starts_anew() {
+    let Ok(etcd) = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: no compaction overtook anybody")) else {
+        return;
+    };
+    let truth = EtcdHistory::live(etcd.ports(0).0);
+    let network = Chaos::new();
+    let (of_a, of_b) = (ways(&network, "a", &etcd), ways(&network, "b", &etcd));
+    let log = ["--log", "info,oarlock_store=debug"];
+    let one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY, &log].concat());
+    let two = one.replica(&[servers(&of_b).as_str()]);
+    let scene = Scene::new("compacted", &one);
+    let ((_to_a, a), (_to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
+    let workload = scene.start(vec![a, b]);
+    workload.goes_on(100, 60);
+    for _ in 0..3 {
+        let cut = || of_a.iter().map(|link| link.marks().cut).sum::<u64>();
+        bites("a is cut off", || of_a.iter().for_each(Link::cut), || [cut(), workload.counts().marks()]);
+        workload.goes_on(50, 20);
+        let status = etcd.ctl(0, &["endpoint", "status", "-w", "json"]);
+        let status: Value = serde_json::from_str(&status).unwrap();
+        let now = status[0]["Status"]["header"]["revision"].as_u64().unwrap();
+        scene.recorder.write(&json!({"line": "floor", "revision": now, "at": scene.recorder.now()}));
+        let _said = etcd.ctl(0, &["compaction", &now.to_string()]);
+        let overtaken = || one.said_in_log().matches("is compacted").count() as u64;
+        bites("a has lost its place", || of_a.iter().for_each(Link::heal), || [overtaken()]);
+        workload.goes_on(100, 60);
+    }
+    scene.judge(workload, || (), &truth);
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -53,12 +54,35 @@ impl Truth for EmbeddedStore {
 }
 
 /// An etcd cluster, watched from its beginning through the gateway of the member with this client port.
-pub(crate) struct EtcdHistory(pub u16);
+pub(crate) struct EtcdHistory {
+    port: u16,
+    /// What came so far, where it is read as it is made.
+    live: Option<Receiver<Value>>,
+}
 
 impl EtcdHistory {
+    /// Reads it when it is asked for.
+    pub(crate) fn of(port: u16) -> Self {
+        Self { port, live: None }
+    }
+
+    /// Reads it from now on, for it will not all be there in the end.
+    pub(crate) fn live(port: u16) -> Self {
+        let (sender, live) = mpsc::channel();
+        let answers = Self::of(port).answers();
+        let read = move || answers.map(|answer| sender.send(answer)).all(|sent| sent.is_ok());
+        std::thread::Builder::new().name("history of etcd".to_owned()).spawn(read).unwrap();
+        Self { port, live: Some(live) }
+    }
+
+    fn answers(&self) -> impl Iterator<Item = Value> + use<> {
+        let everything = json!({"key": BASE64.encode([0]), "range_end": BASE64.encode([0]), "start_revision": "1"});
+        self.post("/v3/watch", &json!({"create_request": everything}))
+    }
+
     /// Posts, and reads the answer line by line. HTTP 1.0, so that the stream comes as it is.
     fn post(&self, path: &str, body: &Value) -> impl Iterator<Item = Value> + use<> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.0)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let body = body.to_string();
         write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
@@ -71,15 +95,15 @@ impl EtcdHistory {
 
 impl Truth for EtcdHistory {
     fn record(&self, recorder: &Recorder, own: &[String]) {
-        let everything = json!({"key": BASE64.encode([0]), "range_end": BASE64.encode([0])});
-        let now = self.post("/v3/kv/range", &json!({"key": everything["key"], "limit": 1})).next().unwrap();
+        let now = self.post("/v3/kv/range", &json!({"key": BASE64.encode([0]), "limit": 1})).next().unwrap();
         let mut through = number(&now["header"]["revision"]);
-        let mut request = everything;
-        request["start_revision"] = json!("1");
         // Of each key that is there, the revision at which it was last written.
         let mut there: BTreeMap<String, u64> = BTreeMap::new();
         // Every revision has an event, so the last one is seen.
-        let answers = self.post("/v3/watch", &json!({"create_request": request}));
+        let answers: Box<dyn Iterator<Item = Value>> = match &self.live {
+            Some(live) => Box::new(live.iter()),
+            None => Box::new(self.answers()),
+        };
         for answer in answers {
             assert!(answer["result"]["canceled"].is_null(), "the beginning is gone: {answer}");
             let events = answer["result"]["events"].as_array().cloned().unwrap_or_default();
