@@ -1,5 +1,6 @@
 //! API servers that share an etcd of three members, each behind links of its own.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use oarlock_testkit::chaos::{Chaos, Link};
@@ -34,6 +35,12 @@ fn busiest(workload: &Workload, ways: &[Link]) -> usize {
     workload.goes_on(20, 0);
     let more = ways.iter().zip(before).map(|(way, before)| way.marks().delivered - before);
     more.enumerate().max_by_key(|(_, more)| *more).unwrap().0
+}
+
+/// The revision of a member.
+fn newest(etcd: &Etcd) -> u64 {
+    let status: Value = serde_json::from_str(&etcd.ctl(0, &["endpoint", "status", "-w", "json"])).unwrap();
+    status[0]["Status"]["header"]["revision"].as_u64().unwrap()
 }
 
 #[test]
@@ -131,14 +138,14 @@ fn a_server_that_a_compaction_overtakes_starts_anew() {
         let cut = || of_a.iter().map(|link| link.marks().cut).sum::<u64>();
         bites("a is cut off", || of_a.iter().for_each(Link::cut), || [cut(), workload.counts().marks()]);
         workload.goes_on(50, 20);
-        let status = etcd.ctl(0, &["endpoint", "status", "-w", "json"]);
-        let status: Value = serde_json::from_str(&status).unwrap();
-        let now = status[0]["Status"]["header"]["revision"].as_u64().unwrap();
-        scene.recorder.write(&json!({"line": "floor", "revision": now, "at": scene.recorder.now()}));
-        let _said = etcd.ctl(0, &["compaction", &now.to_string()]);
-        let overtaken = || one.said_in_log().matches("is compacted").count() as u64;
+        let _said = etcd.ctl(0, &["compaction", &newest(&etcd).to_string()]);
+        let (overtaken, at) = (|| one.said_in_log().matches("is compacted").count() as u64, scene.recorder.now());
         bites("a has lost its place", || of_a.iter().for_each(Link::heal), || [overtaken()]);
         workload.goes_on(100, 60);
+        // A has loaded the state anew by now; of what was before it knows nothing, also where etcd still does.
+        scene.recorder.write(&json!({"line": "floor", "revision": newest(&etcd), "at": at}));
     }
+    let gone = workload.counts().gone.load(Ordering::Relaxed);
+    assert!(gone > 0, "nobody was told that history is gone");
     scene.judge(workload, || (), &truth);
 }
