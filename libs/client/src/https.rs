@@ -111,8 +111,9 @@ impl Https {
             let failure = match self.once(prepared, deadline).await {
                 Ok((response, server)) => match answer::refusal(&response.0) {
                     Some(mut refusal) => {
-                        // A 429 is about the call or its caller, a 503 about the server.
-                        refusal.elsewhere = refusal.code == 503 && self.pool.refused(&server);
+                        // A 503 is about the server, a 429 about the call or its caller, unless the server is about to end.
+                        let unfit = refusal.code == 503 || self.pool.ends(&server).await;
+                        refusal.elsewhere = unfit && self.pool.refused(&server);
                         Failure::Refused(refusal, Box::new(response))
                     }
                     None => return Ok(response),

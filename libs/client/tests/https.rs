@@ -412,6 +412,27 @@ async fn a_503_sends_a_call_to_another_server_at_once() {
 }
 
 #[tokio::test]
+async fn a_429_is_waited_for_unless_the_server_ends() {
+    let pki = pki();
+    let busy = || Ok(Response::builder().status(429).header("retry-after", "3600").body(full("busy")).unwrap());
+    let first = serve(&pki, handler(move |_, _| async move { busy() })).await;
+    let second = serve(&pki, handler(|_, _| async { json(200, CM) })).await;
+    let client = client(&pki, &[&first, &second]);
+    let hits = |server: &Server| server.hits.load(Ordering::SeqCst);
+    let mut answers = Vec::new();
+    for _ in 0..4 {
+        answers.push(client.create(configmaps(), configmap()).await.map_err(|status| status.code).err());
+    }
+    answers.sort();
+    assert_eq!(answers, [None, None, Some(429), Some(429)], "who is busy is believed");
+    first.ready.store(false, Ordering::SeqCst);
+    for _ in 0..10 {
+        client.create(configmaps(), configmap()).await.unwrap();
+    }
+    assert_eq!(hits(&first), 3, "and who ends is left alone");
+}
+
+#[tokio::test]
 async fn a_name_stands_for_all_its_addresses() {
     let pki = pki();
     let server = serve(&pki, handler(|_, _| async { json(200, CM) })).await;

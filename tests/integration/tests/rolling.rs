@@ -58,7 +58,17 @@ fn logged(log: &str, line: &str, field: &str) -> Vec<u64> {
 
 #[test]
 fn a_rolling_restart_under_load_is_noticed_by_nobody() {
-    let Some((mut servers, _etcd)) = servers(3, &[]) else { return };
+    restart_in_turn(&[]);
+}
+
+#[test]
+fn nor_is_one_that_tells_late_comers_to_come_back() {
+    restart_in_turn(&["--shutdown-send-retry-after", "--shutdown-watch-termination-grace-period", "1s"]);
+}
+
+#[track_caller]
+fn restart_in_turn(flags: &[&str]) {
+    let Some((mut servers, _etcd)) = servers(3, flags) else { return };
     let load = Load::start(&servers);
     load.goes_on();
     for _ in 0..2 {
@@ -77,6 +87,8 @@ fn a_rolling_restart_under_load_is_noticed_by_nobody() {
     let marks = load.finish(&servers);
     for server in &servers {
         let log = server.said_in_log();
+        let told = |line: &&str| ["phase stopped", "refused: ", " closed "].iter().any(|word| line.contains(word));
+        log.lines().filter(told).for_each(|line| eprintln!("{line}"));
         // A line for each phase of each end, with its time.
         let phases = log.lines().filter(|line| line.contains("phase stopped") && line.contains("took=")).count();
         assert_eq!((phases, logged(&log, "closed", "late")), (14, vec![0, 0]), "{log}");
@@ -85,6 +97,7 @@ fn a_rolling_restart_under_load_is_noticed_by_nobody() {
     }
     assert_eq!((marks.unknown, marks.broken), (0, 0), "{marks}");
     assert!(marks.resumed >= 6, "{marks}");
+    assert_eq!(marks.told_to_wait > 0, flags.contains(&"--shutdown-send-retry-after"), "{marks}");
 }
 
 #[test]

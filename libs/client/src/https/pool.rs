@@ -53,6 +53,17 @@ impl Pool {
         }
     }
 
+    /// Whether `server`, which refused a call, is about to end: it says so, or has said goodbye. Asked only where there are others.
+    pub(super) async fn ends(&self, server: &Server) -> bool {
+        if self.names.servers().0.len() < 2 {
+            return false;
+        }
+        match server.open() {
+            Some(mut connection) => connection.ready().await.is_err(),
+            None => true,
+        }
+    }
+
     /// `server` would not serve. Whether another may.
     pub(super) fn refused(&self, server: &Server) -> bool {
         let (servers, _) = self.names.servers();

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use oarlock_client::https::TokioSpawn;
 use oarlock_client::{Client, Endpoint, Event, Https, ListOptions};
 use oarlock_config::Kubeconfig;
@@ -28,6 +30,8 @@ use crate::balancer::Balancer;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 3;
 const WATCHERS: usize = 6;
+/// Enough for some to come while a server refuses, which takes no longer than its watches need to end.
+const RAW: u64 = 5;
 
 /// What the faults have done so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,6 +46,8 @@ pub(super) struct Marks {
     pub(super) broken: u64,
     /// Writes of unknown outcome.
     pub(super) unknown: u64,
+    /// Requests of clients other than ours that were answered with 429 and `Retry-After`.
+    pub(super) told_to_wait: u64,
 }
 
 impl std::fmt::Display for Marks {
@@ -56,6 +62,7 @@ struct Counts {
     resumed: AtomicU64,
     broken: AtomicU64,
     unknown: AtomicU64,
+    told_to_wait: AtomicU64,
     /// Calls that were answered.
     calls: AtomicU64,
     /// Events that watchers were told.
@@ -92,6 +99,7 @@ pub(super) struct Load {
     tasks: Vec<JoinHandle<()>>,
     raw: Vec<std::thread::JoinHandle<()>>,
     watchers: Vec<JoinHandle<Vec<(String, u64)>>>,
+    follower: JoinHandle<BTreeMap<String, u64>>,
     cache: Arc<oarlock_informer::Cache<Seen>>,
     _system: System,
 }
@@ -128,10 +136,11 @@ impl Load {
             .collect();
         tasks.push(runtime.spawn(look(client(servers), Arc::clone(&counts))));
         let foreign = runtime.block_on(foreign(servers, &balancer));
-        tasks.push(runtime.spawn(through(foreign, Arc::clone(&counts))));
+        tasks.push(runtime.spawn(through(foreign.clone(), Arc::clone(&counts))));
+        let follower = runtime.spawn(follow(foreign, Arc::clone(&counts)));
         let watchers =
             (0..WATCHERS).map(|_| runtime.spawn(watch(client(servers), begin, Arc::clone(&counts)))).collect();
-        let raw = (0..2).map(|n| {
+        let raw = (0..RAW).map(|n| {
             let (all, counts) = (servers.iter().map(|s| s.http(Who::Admin)).collect(), Arc::clone(&counts));
             std::thread::Builder::new().spawn(move || raw(all, n, &counts)).unwrap()
         });
@@ -143,7 +152,7 @@ impl Load {
             cache.synced(clock::after(PATIENCE)).await.unwrap();
             (system, cache)
         });
-        Self { counts, runtime, balancer, tasks, raw, watchers, cache, _system: system }
+        Self { counts, runtime, balancer, tasks, raw, watchers, follower, cache, _system: system }
     }
 
     pub(super) fn marks(&self) -> Marks {
@@ -154,6 +163,7 @@ impl Load {
             resumed: read(&self.counts.resumed),
             broken: read(&self.counts.broken),
             unknown: read(&self.counts.unknown),
+            told_to_wait: read(&self.counts.told_to_wait),
         }
     }
 
@@ -208,6 +218,9 @@ impl Load {
             let gap = truth.iter().zip(&told).find(|(is, was)| is != was);
             assert_eq!((told.len(), gap), (truth.len(), None), "a watcher missed something or was told it twice");
         }
+        let followed = self.runtime.block_on(&mut self.follower).unwrap();
+        let missing = there.iter().find(|(name, revision)| followed.get(*name) != Some(revision));
+        assert_eq!(missing, None, "kube-rs missed something");
         self.runtime.block_on(self.cache.at_least(Revision(last), clock::after(PATIENCE))).unwrap();
         let cached = self.cache.list();
         let cached: BTreeMap<String, u64> =
@@ -281,6 +294,7 @@ async fn through(api: Api<ConfigMap>, counts: Arc<Counts>) {
                 let read = read(&api, &name, &counts).await;
                 assert_eq!(read, Some(revision), "{name}");
             }
+            Err(kube::Error::Api(status)) if status.code == 429 => count(&counts.told_to_wait),
             // Only the balancer says so, of a server that died under the request.
             Err(kube::Error::Api(status)) if status.code == 502 => {
                 count(&counts.unknown);
@@ -292,10 +306,38 @@ async fn through(api: Api<ConfigMap>, counts: Arc<Counts>) {
     }
 }
 
+/// kube-rs's own watcher, through the balancer: it may list at its beginning and never again. What it was told.
+async fn follow(api: Api<ConfigMap>, counts: Arc<Counts>) -> BTreeMap<String, u64> {
+    let (mut told, mut lists) = (BTreeMap::new(), 0);
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    while let Some(event) = events.next().await {
+        let map = match event {
+            Ok(watcher::Event::InitApply(map) | watcher::Event::Apply(map)) => map,
+            Ok(watcher::Event::Init) => {
+                lists += 1;
+                assert_eq!(lists, 1, "it lists again");
+                continue;
+            }
+            Ok(watcher::Event::InitDone) => continue,
+            Ok(other) => panic!("{other:?}"),
+            // A balancer that broke off, or was told to come back later.
+            Err(_) => continue,
+        };
+        let revision = map.metadata.resource_version.unwrap().parse().unwrap();
+        told.insert(map.metadata.name.unwrap(), revision);
+        let last = counts.last.load(Ordering::Acquire);
+        if last > 0 && revision >= last {
+            break;
+        }
+    }
+    told
+}
+
 async fn read(api: &Api<ConfigMap>, name: &str, counts: &Counts) -> Option<u64> {
     loop {
         match api.get(name).await {
             Ok(read) => return read.metadata.resource_version.unwrap().parse().ok(),
+            Err(kube::Error::Api(status)) if status.code == 429 => count(&counts.told_to_wait),
             Err(kube::Error::Api(status)) if status.code == 502 => count(&counts.broken),
             Err(error) => panic!("{name}: {error}"),
         }
@@ -316,6 +358,9 @@ fn raw(servers: Vec<Http>, number: u64, counts: &Counts) {
             Ok(answer) if answer.code == 201 => {
                 let revision = answer.json()["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
                 counts.done.lock().insert(name, revision);
+            }
+            Ok(answer) if answer.code == 429 && answer.header("retry-after") == Some("5") => {
+                count(&counts.told_to_wait)
             }
             Ok(answer) => panic!("{name}: {answer}"),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => count(&counts.refused),
