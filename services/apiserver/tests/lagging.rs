@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use oarlock_apiserver::InProcess;
 use oarlock_auth::UserInfo;
-use oarlock_client::{Client, DeleteOptions, PatchType, WriteOptions};
+use oarlock_client::{Client, DeleteOptions, Object, PatchType, WriteOptions};
 use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_service_apiserver::KubeletOptions;
@@ -111,12 +111,9 @@ async fn an_address_is_given_once_whoever_gives_it() {
     let ((one, _), (two, hold)) = (server(&log).await, server(&log).await);
     let services = resource("", "v1", "services").unwrap();
     let service = |name: &str, ip: &str| {
-        let mut obj = Obj::new(services.ty);
-        obj.set_at(&["metadata", "name"], name.to_owned());
-        obj.set_at(&["metadata", "namespace"], "default".to_owned());
-        obj.set_at(&["spec", "type"], "ClusterIP".to_owned());
-        obj.set_at(&["spec", "clusterIP"], ip.to_owned());
-        obj
+        let meta = format!(r#"{{"name":"{name}","namespace":"default"}}"#);
+        let text = format!(r#"{{"metadata":{meta},"spec":{{"clusterIP":"{ip}","ports":[{{"port":80}}]}}}}"#);
+        Object::from_json(services.ty, text.into()).unwrap().obj().unwrap()
     };
     for n in 1..10 {
         let ip = format!("10.96.7.{n}");
