@@ -128,6 +128,12 @@ const BUGS: &[Bug] = &[
         "a_write_that_is_not_answered_is_unknown_and_not_made_twice",
     ),
     bug("restored_revision_falls", "oarlock-storage", Some("snapshot"), "after_a_restore_revisions_have_risen"),
+    bug(
+        "older_state_goes_on",
+        "oarlock-storage",
+        Some("snapshot"),
+        "after_an_older_state_of_etcd_revisions_go_on_above_the_newer",
+    ),
     bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
 ];
 

@@ -120,8 +120,31 @@ fn each_reads_what_the_other_wrote() {
     alone.kill();
     alone.start();
     let ours = alone.http(Who::Admin);
-    for path in their_work.iter().chain(&our_work) {
-        assert_eq!(ours.get(path).json()["metadata"]["labels"]["exchanged"], "yes", "{path}");
+    let objects = |server: &Http| -> BTreeMap<String, Value> {
+        their_work.iter().chain(&our_work).map(|path| (path.clone(), server.get(path).json())).collect()
+    };
+    let before = objects(&ours);
+    for (path, object) in &before {
+        assert_eq!(object["metadata"]["labels"]["exchanged"], "yes", "{path}");
+    }
+    // And in a folder, where what was protobuf is as if we had written it.
+    assert_eq!(alone.stop(), Some(0));
+    let store = format!("embedded:{}", alone.data_dir().root().join("store").display());
+    let words = ["migrate", "--from", "etcd", "--etcd-servers", &peer.etcd(), "--to", &store];
+    let moved = crate::snapshots::snapshot(&words).ok();
+    assert!(moved.out.contains("restored"), "{moved}");
+    alone.from_now_on(&["--disable", "scheduler,controller-manager,kubelet"]);
+    alone.start();
+    let after = objects(&alone.http(Who::Admin));
+    for (path, mut was) in before {
+        let mut is = after[&path].clone();
+        for object in [&mut was, &mut is] {
+            assert!(
+                object["metadata"].as_object_mut().unwrap().remove("resourceVersion").is_some(),
+                "{path}: {object}"
+            );
+        }
+        assert_eq!(is, was, "{path}");
     }
 }
 

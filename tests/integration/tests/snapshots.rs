@@ -27,7 +27,7 @@ const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"
 const OBJECTS: usize = 30;
 
 /// Runs `oarlock snapshot` with these words.
-fn snapshot(words: &[&str]) -> Ran {
+pub(crate) fn snapshot(words: &[&str]) -> Ran {
     let output = Command::new(oarlock_testkit::oarlock()).arg("snapshot").args(words).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let ran = Ran {
