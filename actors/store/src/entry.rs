@@ -126,14 +126,7 @@ impl Entry {
 
     /// This entry without its bytes, and the value they were made of; `None` when it has none.
     pub(crate) fn chilled(&self) -> Option<(Self, Bytes)> {
-        let bytes = self.bytes()?;
-        let value = match self.splice.and_then(|at| usize::try_from(at).ok()) {
-            Some(at) => {
-                let resume = at + OPEN.len() + itoa::Buffer::new().format(self.revision.get()).len() + CLOSE.len();
-                [bytes.get(..at)?, bytes.get(resume..)?].concat().into()
-            }
-            None => bytes.clone(),
-        };
+        let value = self.value()?;
         let Self { key, revision, uid, labels, fields, owners, deletion, splice, .. } = self.clone();
         let body = Body::Cold(revision);
         Some((Self { key, revision, body, uid, labels, fields, owners, deletion, splice }, value))
@@ -184,7 +177,7 @@ impl Entry {
         }
     }
 
-    /// The value that is kept: the object without `resourceVersion`; `None` while it is only in the log.
+    /// The value that is kept: the object without `resourceVersion`; `None` while it is cold.
     #[must_use]
     pub fn value(&self) -> Option<Bytes> {
         let bytes = self.bytes()?;

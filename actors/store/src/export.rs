@@ -61,16 +61,29 @@ impl Export {
     pub fn objects(self) -> impl Stream<Item = Result<Object, ReadError>> + Send {
         let Self { view, snapshots, .. } = self;
         let entries = snapshots.into_iter().flat_map(Snapshot::into_entries);
-        stream::iter(entries).chunks(CHUNK).map(move |entries| ready(&view, &entries)).flat_map(stream::iter)
+        stream::iter(entries)
+            .chunks(CHUNK)
+            .then(move |entries| {
+                let view = view.clone();
+                async move { stream::iter(ready(&view, entries).await) }
+            })
+            .flatten()
     }
 }
 
-/// The objects of entries.
-fn ready(_view: &View, entries: &[Arc<Entry>]) -> Vec<Result<Object, ReadError>> {
-    let object = |entry: &Arc<Entry>| {
-        let cold = || ReadError::Log(format!("{} has no bytes", entry.key));
-        let value = entry.value().ok_or_else(cold)?;
-        Ok(Object { key: entry.key.clone(), revision: Some(entry.revision), value })
+/// The objects of entries, whose bodies may be cold.
+async fn ready(view: &View, entries: Vec<Arc<Entry>>) -> Vec<Result<Object, ReadError>> {
+    let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
+    let entries = match view.ready(entries).await {
+        Ok(entries) => entries,
+        Err(error) => return vec![Err(error)],
     };
-    entries.iter().map(object).collect()
+    let object = |(key, entry): (Key, Option<Arc<Entry>>)| {
+        // Replaced since, so long ago that the log has forgotten it.
+        let value = entry.as_ref().and_then(|entry| entry.value());
+        let value =
+            value.ok_or_else(|| ReadError::Log(format!("{key} was replaced, and what it was is known no more")))?;
+        Ok(Object { key, revision: entry.map(|entry| entry.revision), value })
+    };
+    keys.into_iter().zip(entries).map(object).collect()
 }
