@@ -61,17 +61,25 @@ impl Cluster {
         Ok(sum)
     }
 
-    /// Ends the servers: ours by its pid, upstream's by the end of their keeper's standard input.
+    /// Ends the servers: ours by its pid, upstream's by the end of their keeper's standard input. What they leave behind goes.
     ///
     /// # Errors
     /// When they do not end.
-    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        self.leave().await.map(drop)
+    }
+
+    /// Ends the servers, ours with SIGKILL, and gives what they leave behind.
+    ///
+    /// # Errors
+    /// When they do not end.
+    pub(crate) async fn leave(mut self) -> anyhow::Result<Directory> {
         drop(self.child.stdin.take());
         if self.pids.iter().any(|(_, pid)| Some(*pid) == self.child.id()) {
             self.child.start_kill()?;
         }
         tokio::time::timeout(STOP, self.child.wait()).await.context("the servers do not end")??;
-        Ok(())
+        Ok(self.directory)
     }
 }
 

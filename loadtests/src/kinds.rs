@@ -5,6 +5,7 @@ pub(crate) mod create;
 pub(crate) mod idle;
 pub(crate) mod list;
 pub(crate) mod memory;
+pub(crate) mod reopen;
 pub(crate) mod rollout;
 pub(crate) mod schedule;
 pub(crate) mod start;

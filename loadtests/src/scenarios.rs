@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::kinds::{append, create, idle, list, memory, rollout, schedule, start, watch, write_path};
+use crate::kinds::{append, create, idle, list, memory, reopen, rollout, schedule, start, watch, write_path};
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
 
@@ -24,6 +24,9 @@ const OWN: &[(&str, &str)] = &[
     ("memory-cold-10k", include_str!("../scenarios/memory-cold-10k.toml")),
     ("memory-resident-50k", include_str!("../scenarios/memory-resident-50k.toml")),
     ("memory-cold-50k", include_str!("../scenarios/memory-cold-50k.toml")),
+    ("reopen-50mb", include_str!("../scenarios/reopen-50mb.toml")),
+    ("reopen-500mb", include_str!("../scenarios/reopen-500mb.toml")),
+    ("reopen-2gb", include_str!("../scenarios/reopen-2gb.toml")),
     ("list", include_str!("../scenarios/list.toml")),
     ("list-gzip", include_str!("../scenarios/list-gzip.toml")),
     ("watch", include_str!("../scenarios/watch.toml")),
@@ -75,6 +78,7 @@ enum Work {
     WritePath(write_path::Spec),
     Memory(memory::Spec),
     Append(append::Spec),
+    Reopen(reopen::Spec),
 }
 
 impl Scenario {
@@ -108,7 +112,8 @@ impl Scenario {
 
     /// Whether it says something of this subject: some look at what upstream has not.
     pub(crate) fn is_for(&self, subject: Subject) -> bool {
-        subject == Subject::Oarlock || !matches!(self.work, Work::Memory(_) | Work::Append(_) | Work::WritePath(_))
+        let own = matches!(self.work, Work::Memory(_) | Work::Append(_) | Work::Reopen(_) | Work::WritePath(_));
+        subject == Subject::Oarlock || !own
     }
 
     /// Runs it once.
@@ -127,6 +132,7 @@ impl Scenario {
             Work::WritePath(spec) => write_path::run(bench, subject, spec).await,
             Work::Memory(spec) => memory::run(bench, subject, spec).await,
             Work::Append(spec) => append::run(bench, subject, spec).await,
+            Work::Reopen(spec) => reopen::run(bench, subject, spec).await,
         }
     }
 }

@@ -72,31 +72,31 @@ impl Bench {
     /// When it ends, or is not ready in time.
     pub(crate) async fn start(&self, subject: Subject, parts: Parts) -> anyhow::Result<Cluster> {
         match subject {
-            Subject::Oarlock => self.oarlock(parts).await,
+            Subject::Oarlock => {
+                let etcd = self.etcd().await?;
+                self.oarlock(parts, (tempfile::tempdir()?, etcd)).await
+            }
             Subject::Upstream => upstream(parts).await,
         }
     }
 
-    async fn oarlock(&self, parts: Parts) -> anyhow::Result<Cluster> {
+    /// Starts a server of ours over what another left behind.
+    ///
+    /// # Errors
+    /// As [`Bench::start`].
+    pub(crate) async fn oarlock(&self, parts: Parts, directory: Directory) -> anyhow::Result<Cluster> {
         let disabled = match parts {
             Parts::Api => "scheduler,controller-manager,kubelet",
             Parts::Scheduler => "controller-manager,kubelet",
             Parts::Crew => "kubelet",
         };
-        let directory = tempfile::tempdir()?;
         let mut command = Command::new(&self.oarlock);
-        let etcd = self.etcd().await?;
-        if let Some(etcd) = &etcd {
-            command.arg("up").arg("--etcd-servers").arg(etcd.endpoints().join(","));
-        } else {
-            command.arg("up");
+        let (folder, etcd) = (directory.0.path(), &directory.1);
+        command.kill_on_drop(true).arg("up").args(["--port", "0", "--disable", disabled]).args(&self.setting.flags);
+        command.arg("--data-dir").arg(folder);
+        if let Some(etcd) = etcd {
+            command.arg("--etcd-servers").arg(etcd.endpoints().join(","));
         }
-        command.kill_on_drop(true).args(&self.setting.flags).arg("--data-dir").arg(directory.path()).args([
-            "--port",
-            "0",
-            "--disable",
-            disabled,
-        ]);
         let begun = now();
         let (child, line) = spawn(command, "export KUBECONFIG=")
             .await
@@ -105,7 +105,7 @@ impl Bench {
         let own = ("oarlock".to_owned(), child.id().context("the server has ended")?);
         let members = etcd.iter().flat_map(Etcd::pids).map(|pid| ("etcd".to_owned(), pid));
         let pids = std::iter::once(own).chain(members).collect();
-        Ok(Cluster::new(child, (directory, etcd), line.into(), pids, ready))
+        Ok(Cluster::new(child, directory, line.into(), pids, ready))
     }
 
     /// The etcd that the scenario wants.

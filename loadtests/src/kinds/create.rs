@@ -85,6 +85,17 @@ pub(crate) async fn fill(
     count: usize,
     pod: &(dyn Fn(usize) -> Bytes + Sync),
 ) -> anyhow::Result<Times> {
+    fill_with(connections, clients, count, PODS, pod).await
+}
+
+/// As [`fill`], with objects of any kind.
+pub(crate) async fn fill_with(
+    connections: &[Connection],
+    clients: usize,
+    count: usize,
+    path: &str,
+    object: &(dyn Fn(usize) -> Bytes + Sync),
+) -> anyhow::Result<Times> {
     let next = AtomicUsize::new(0);
     let next = &next;
     let work = connections.iter().cycle().take(clients).cloned().map(|mut connection| async move {
@@ -95,7 +106,7 @@ pub(crate) async fn fill(
                 return Ok::<_, anyhow::Error>(times);
             }
             let begun = now();
-            connection.create(PODS, pod(i)).await?;
+            connection.create(path, object(i)).await?;
             times.add(begun.elapsed());
         }
     });
