@@ -14,6 +14,9 @@ use oarlock_testkit::{Cluster, Etcd};
 
 use self::load::Load;
 
+/// Watchers, where their number does not matter.
+const WATCHERS: usize = 6;
+
 /// Below the ports that the kernel gives away: a server comes back to its own.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
 
@@ -69,7 +72,7 @@ fn nor_is_one_that_tells_late_comers_to_come_back() {
 #[track_caller]
 fn restart_in_turn(flags: &[&str]) {
     let Some((mut servers, _etcd)) = servers(3, flags) else { return };
-    let load = Load::start(&servers);
+    let load = Load::start(&servers, WATCHERS);
     load.goes_on();
     for _ in 0..2 {
         for server in &mut servers {
@@ -103,7 +106,7 @@ fn restart_in_turn(flags: &[&str]) {
 #[test]
 fn servers_that_are_killed_in_turn_lose_nothing_and_leave_no_gap() {
     let Some((mut servers, _etcd)) = servers(3, &[]) else { return };
-    let load = Load::start(&servers);
+    let load = Load::start(&servers, WATCHERS);
     load.goes_on();
     for server in &mut servers {
         let before = load.marks();
@@ -118,4 +121,22 @@ fn servers_that_are_killed_in_turn_lose_nothing_and_leave_no_gap() {
     }
     let marks = load.finish(&servers);
     assert!(marks.broken > 0, "no watch was broken: {marks}");
+}
+
+#[test]
+fn a_thousand_watches_survive_the_server_that_has_most_of_them() {
+    let Some((mut servers, _etcd)) = servers(2, &[]) else { return };
+    // All begin at the first one; the second comes back under load.
+    servers[1].kill();
+    let load = Load::start(&servers, 1000);
+    load.goes_on();
+    servers[1].start();
+    load.goes_on();
+    servers[0].kill();
+    load.goes_on();
+    servers[0].start();
+    load.goes_on();
+    // A watch that would have to list again fails the load, and so does one that misses an event or is told it twice.
+    let marks = load.finish(&servers);
+    assert!(marks.broken >= 1000, "{marks}");
 }

@@ -29,7 +29,8 @@ use crate::balancer::Balancer;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 3;
-const WATCHERS: usize = 6;
+/// Watchers that share a client, and so its connections.
+const SHARE: usize = 50;
 /// Enough for some to come while a server refuses, which takes no longer than its watches need to end.
 const RAW: u64 = 5;
 
@@ -124,7 +125,7 @@ fn client(servers: &[Cluster]) -> Client {
 }
 
 impl Load {
-    pub(super) fn start(servers: &[Cluster]) -> Self {
+    pub(super) fn start(servers: &[Cluster], watchers: usize) -> Self {
         let counts = Arc::<Counts>::default();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let balancer = Balancer::before(&servers.iter().collect::<Vec<_>>());
@@ -138,8 +139,10 @@ impl Load {
         let foreign = runtime.block_on(foreign(servers, &balancer));
         tasks.push(runtime.spawn(through(foreign.clone(), Arc::clone(&counts))));
         let follower = runtime.spawn(follow(foreign, Arc::clone(&counts)));
-        let watchers =
-            (0..WATCHERS).map(|_| runtime.spawn(watch(client(servers), begin, Arc::clone(&counts)))).collect();
+        let clients: Vec<Client> = (0..watchers.div_ceil(SHARE)).map(|_| client(servers)).collect();
+        let watchers = (0..watchers).map(|n| &clients[n % clients.len()]);
+        let watchers = watchers.map(|client| runtime.spawn(watch(client.clone(), begin, Arc::clone(&counts))));
+        let watchers = watchers.collect();
         let raw = (0..RAW).map(|n| {
             let (all, counts) = (servers.iter().map(|s| s.http(Who::Admin)).collect(), Arc::clone(&counts));
             std::thread::Builder::new().spawn(move || raw(all, n, &counts)).unwrap()
@@ -395,7 +398,7 @@ async fn watch(client: Client, begin: u64, counts: Arc<Counts>) -> Vec<(String, 
                 match event {
                     Event::Added(object) => {
                         position = object.revision.get();
-                        told.push((object.obj().unwrap().name().to_owned(), position));
+                        told.push((object.name().as_str().to_owned(), position));
                         count(&counts.told);
                     }
                     Event::Bookmark { revision, .. } => position = revision.get(),
