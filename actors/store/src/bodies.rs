@@ -12,7 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use oarlock_meta::Revision;
 use oarlock_storage::{Error, Key, Log};
 
-use crate::entry::{Body, Entry};
+use crate::entry::{Body, Entry, Indexer};
 use crate::offload::offload;
 
 /// Bodies asked of a log at a time.
@@ -34,6 +34,7 @@ pub struct ColdOptions {
 /// The bodies at rest.
 pub(crate) struct Bodies {
     log: Arc<dyn Log>,
+    indexer: Arc<dyn Indexer>,
     cache: HybridCache<String, Bytes>,
     options: ColdOptions,
 }
@@ -49,8 +50,12 @@ impl Bodies {
     ///
     /// # Errors
     /// [`Error::Unavailable`] when its folder cannot be used.
-    pub(crate) async fn open(log: Arc<dyn Log>, options: ColdOptions) -> Result<Self, Error> {
-        Ok(Self { log, cache: cache(&options).await?, options })
+    pub(crate) async fn open(
+        log: Arc<dyn Log>,
+        indexer: Arc<dyn Indexer>,
+        options: ColdOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self { log, indexer, cache: cache(&options).await?, options })
     }
 
     /// Whether bodies of this resource may rest.
@@ -96,6 +101,8 @@ impl Bodies {
         });
         for (place, key, at, value) in read.await?? {
             let Some(slot) = ready.get_mut(place) else { continue };
+            // What upstream has written is not the value that left: it becomes that again.
+            let value = value.and_then(|value| self.indexer.entry(&key, &value, at).value());
             *slot = match (slot.take(), value) {
                 (Some(entry), Some(value)) => {
                     let thawed = Arc::new(entry.thawed(&value));

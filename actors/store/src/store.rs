@@ -92,7 +92,7 @@ impl Store {
         options: Options,
     ) -> Result<Self, StartError> {
         let bodies = match &options.cold {
-            Some(cold) => Some(Bodies::open(Arc::clone(&log), cold.clone()).await?),
+            Some(cold) => Some(Bodies::open(Arc::clone(&log), Arc::clone(&indexer), cold.clone()).await?),
             None => None,
         };
         let view = View::with_bodies(options.window_bytes, bodies);

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use common::{PODS, json, pod, soon, start_with, stop, system};
+use common::{PODS, Small, json, pod, soon, start_with, stop, system};
 use oarlock_meta::Revision;
 use oarlock_storage::testing::rng::Rng;
-use oarlock_storage::{Append, EmbeddedLog, Expect, Log, MemoryLog, embedded};
-use oarlock_store::{ColdOptions, Entry, EventKind, Interest, Options, ReadError, Store, Write};
+use oarlock_storage::{Append, EmbeddedLog, Expect, Key, Log, MemoryLog, embedded};
+use oarlock_store::{ColdOptions, Entry, EntryParts, EventKind, Indexer, Interest, Options, ReadError, Store, Write};
 
 /// What should be there: the bytes that reads give.
 type Model = BTreeMap<String, Bytes>;
@@ -130,5 +130,37 @@ async fn what_memory_has_no_room_for_comes_back_from_the_disk() {
     }
     let all = listed(&store, None).await.unwrap();
     assert!((0..1000).all(|n| all[&n.to_string()].len() > 1000));
+    stop(&system).await;
+}
+
+/// Reads what another program has written, in a form of its own.
+struct Foreign;
+
+impl Indexer for Foreign {
+    fn parts(&self, key: &Key, value: &Bytes) -> EntryParts {
+        Small.parts(key, value)
+    }
+
+    fn entry(&self, key: &Key, value: &Bytes, revision: Revision) -> Entry {
+        let value = if value.starts_with(FOREIGN) { value.slice(FOREIGN.len()..) } else { value.clone() };
+        Entry::new(key.clone(), &value, revision, self.parts(key, &value))
+    }
+}
+
+const FOREIGN: &[u8] = b"k8s\0";
+
+#[tokio::test]
+async fn what_the_log_has_in_another_form_comes_back_as_it_was_read() {
+    let (log, system) = (MemoryLog::new(), system().await);
+    for n in 0..20 {
+        let value = [FOREIGN, &json(n, "x")].concat();
+        log.append(Append::create(pod(n), value.into())).await.unwrap();
+    }
+    let store = Store::start(&system, Arc::new(log), Arc::new(Foreign), forgetful()).await.unwrap();
+    let before = listed(&store, None).await.unwrap();
+    assert!(before.values().all(|bytes| bytes.starts_with(b"{")));
+    store.view().trim(store.view().applied());
+    assert!(store.view().list(PODS).iter().all(|entry| entry.bytes().is_none()));
+    assert_eq!(listed(&store, None).await.unwrap(), before);
     stop(&system).await;
 }

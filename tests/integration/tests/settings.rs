@@ -15,5 +15,5 @@ fn again(tests: &[&str], flags: &str) {
 
 #[test]
 fn everything_is_the_same_when_bodies_rest_and_half_are_forgotten() {
-    again(&["watch::", "kube_rs::", "transcript::"], "--cache-memory 1048576 --cache-forget");
+    again(&["watch::", "kube_rs::", "transcript::", "exchange::"], "--cache-memory 1048576 --cache-forget");
 }
