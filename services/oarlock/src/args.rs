@@ -17,7 +17,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// A whole cluster in one process.
-    Up(Up),
+    Up(Box<Up>),
     /// The API server.
     Apiserver(oarlock_service_apiserver::Args),
     /// The scheduler.

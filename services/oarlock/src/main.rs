@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 fn run(args: args::Args) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = match args.command {
-        args::Command::Up(up) => runtime.block_on(up::run(up)),
+        args::Command::Up(up) => runtime.block_on(up::run(*up)),
         args::Command::Apiserver(a) => runtime.block_on(oarlock_service_apiserver::run(a)),
         args::Command::Scheduler(a) => runtime.block_on(oarlock_service_scheduler::run(a)),
         args::Command::ControllerManager(a) => runtime.block_on(oarlock_service_controller_manager::run(a)),
