@@ -192,9 +192,18 @@ fn table(table: &mut Value) {
     let rows = table.pointer_mut("/rows").and_then(Value::as_array_mut);
     let cells = rows.into_iter().flatten().filter_map(|row| row.get_mut("cells")?.as_array_mut()).flatten();
     for cell in cells {
-        let age = cell.as_str().and_then(|text| text.strip_suffix('s'));
-        if age.is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())) {
+        if cell.as_str().is_some_and(is_age) {
             *cell = Value::from("<age>");
         }
+    }
+}
+
+/// Seconds since something that a case made, or years since a date that it names; other units may be another thing.
+fn is_age(text: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    match (text.strip_suffix('s'), text.split_once('y')) {
+        (Some(seconds), _) => !seconds.is_empty() && digits(seconds),
+        (None, Some((years, days))) => !years.is_empty() && digits(years) && digits(days.trim_end_matches('d')),
+        (None, None) => false,
     }
 }
