@@ -151,7 +151,7 @@ impl Entry {
         self.key.name()
     }
 
-    /// The encoded object with `resourceVersion`; `None` while it is cold ([`crate::Store::ready`]).
+    /// The encoded object with `resourceVersion`; `None` while it is cold ([`crate::View::ready`]).
     #[must_use]
     pub fn bytes(&self) -> Option<&Bytes> {
         match &self.body {
