@@ -1,6 +1,6 @@
 //! Snapshots: all objects at one revision in one file, in a form that no backend owns. `docs/operations/snapshots.md` has the format.
 //!
-//! Writing ([`Encoder`]) and reading ([`Reader`]) know nothing of files; [`restore`] fills any [`Log`](crate::Log). The [`Digest`] is over what is
+//! Writing ([`Encoder`]) and reading ([`Reader`]) know nothing of files; [`restore()`] fills any [`Log`](crate::Log). The [`Digest`] is over what is
 //! kept, and the same for the same state wherever it is.
 
 mod digest;
