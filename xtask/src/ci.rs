@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         crate::peer::prepare();
         Ok(())
     })?;
-    step("tests", &mut || exec(cargo().args(["test", "--workspace"])))?;
+    step("tests", &mut || exec(cargo().args(["test", "--workspace", "--no-fail-fast"])))?;
     step("docs", &mut || exec(docs().args(["doc", "--workspace", "--no-deps", "--document-private-items"])))?;
     if !args.quick {
         step("seeded bugs", &mut || crate::seeded_bugs::run(&crate::seeded_bugs::Args::after_tests()))?;

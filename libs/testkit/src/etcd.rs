@@ -1,6 +1,6 @@
 //! A real etcd cluster on the loopback address.
 
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -9,7 +9,7 @@ use oarlock_pki::{Authority, Leaf, San, Subject, UnixTime};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::{Process, programs, wait};
+use crate::{Process, port, programs, wait};
 
 /// What a member says when it takes requests.
 const READY: &str = "ready to serve client requests";
@@ -70,16 +70,10 @@ impl Etcd {
     #[must_use]
     pub fn from_program(program: PathBuf, count: usize, secured: bool, flags: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("oarlock-etcd-").tempdir().expect("a temporary directory");
-        // All ports are held until all are known, so that they differ.
-        let held: Vec<TcpListener> =
-            (0..2 * count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port")).collect();
-        let port = |index: usize| held[index].local_addr().expect("its address").port();
-        let members =
-            (0..count).map(|n| Member { client: port(2 * n), raft: port(2 * n + 1), process: None }).collect();
+        let members = (0..count).map(|_| Member { client: port::own(), raft: port::own(), process: None }).collect();
         let secured = secured.then(|| certificates(&folder));
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let mut etcd = Self { program, folder, members, secured, flags };
-        drop(held);
         for index in 0..count {
             etcd.spawn(index, "new");
         }

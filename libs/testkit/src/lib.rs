@@ -8,6 +8,7 @@
 //! - [`chaos::Chaos`] is the network between it and others, to be broken.
 //! - [`workload::Workload`] is what its clients do; [`history::Recorder`] writes down what they see.
 //! - [`wait`] waits for conditions, never for time.
+//! - [`port::own`] is a port that a program keeps.
 //! - [`damaged`] is input for decoders that was tampered with.
 //!
 //! Everything here blocks and panics: a failure is a failure of the test that called.
@@ -29,6 +30,7 @@ pub mod history;
 pub mod http;
 mod kubectl;
 mod peer;
+pub mod port;
 mod process;
 pub mod wait;
 pub mod workload;

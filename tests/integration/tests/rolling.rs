@@ -6,30 +6,13 @@ mod ending;
 mod load;
 mod parts;
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::sync::atomic::{AtomicU16, Ordering};
-
 use oarlock_testkit::wait::eventually;
-use oarlock_testkit::{Cluster, Etcd};
+use oarlock_testkit::{Cluster, Etcd, port};
 
 use self::load::Load;
 
 /// Watchers, where their number does not matter.
 const WATCHERS: usize = 6;
-
-/// Below the ports that the kernel gives away: a server comes back to its own.
-static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
-
-/// A port that is free now and that nobody else takes meanwhile.
-fn port() -> u16 {
-    let start = u16::try_from(std::process::id() % 8000).unwrap();
-    loop {
-        let port = 20_000 + (start + NEXT_PORT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-}
 
 /// So many servers over one etcd, each at a port that stays. `None`, and a loud word, where etcd cannot be built; listed in
 /// docs/operations/tests.md.
@@ -37,7 +20,7 @@ fn servers(count: usize, flags: &[&str]) -> Option<(Vec<Cluster>, Etcd)> {
     let etcd = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: no server was restarted")).ok()?;
     let endpoints = etcd.endpoints().join(",");
     let start = |first: Option<&Cluster>| {
-        let port = port().to_string();
+        let port = port::own().to_string();
         let own = ["--etcd-servers", &endpoints, "--port", &port, "--log", "info"];
         let flags = [own.as_slice(), flags].concat();
         match first {

@@ -60,7 +60,7 @@ impl Machine {
 
     fn configuration(&self, cluster: &Cluster) -> String {
         let (dir, pki) = (self.dir().display(), cluster.data_dir().pki());
-        let port = std::net::TcpListener::bind((self.host(), 0)).unwrap().local_addr().unwrap().port();
+        let port = oarlock_testkit::port::own();
         format!(
             r#"apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
