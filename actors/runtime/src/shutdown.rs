@@ -56,6 +56,10 @@ pub struct PhaseReport {
     pub late: Vec<String>,
 }
 
+/// How long each phase may take when a failure stops the process: what waits for the failed part waits in vain, and whoever starts the process
+/// again shall not have to.
+const FAILED: Duration = Duration::from_secs(2);
+
 /// How long each phase may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Graces([(Phase, Duration); Phase::ALL.len()]);
@@ -77,6 +81,10 @@ impl Graces {
     #[must_use]
     pub fn with(self, phase: Phase, grace: Duration) -> Self {
         Self(self.0.map(|row| if row.0 == phase { (phase, grace) } else { row }))
+    }
+
+    fn at_most(self, grace: Duration) -> Self {
+        Self(self.0.map(|(phase, own)| (phase, own.min(grace))))
     }
 }
 
@@ -127,7 +135,7 @@ impl End {
     }
 }
 
-/// Runs until a signal or a fatal failure, then shuts down. A second signal returns [`End::Forced`] at once; the caller
+/// Runs until a signal or a fatal failure, then shuts down, after a failure within seconds. A second signal returns [`End::Forced`] at once; the caller
 /// exits the process with [`End::exit_code`] in each case, without waiting for what may still run.
 pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, graces: Graces) -> End {
     let fatal = tokio::select! {
@@ -138,6 +146,7 @@ pub async fn run(system: &System, mut signals: mpsc::Receiver<&'static str>, gra
             None
         }
     };
+    let graces = if fatal.is_some() { graces.at_most(FAILED) } else { graces };
     let report = tokio::select! {
         biased;
         signal = next(&mut signals) => {

@@ -197,3 +197,19 @@ fn a_fatal_failure_stops_the_process_in_phases_and_names_itself() {
         assert_eq!((report.late().count(), log.lock().len()), (0, 1), "the others stopped in good order");
     });
 }
+
+#[test]
+fn a_failed_process_waits_for_nobody_for_long() {
+    Universe::run(9, || async {
+        let system = system().await;
+        let waits = |ctx: LoopCtx| async move { ctx.protected(std::future::pending()).await };
+        system.spawn_loop(&CREW, "waits", waits).await.unwrap();
+        let actor = system.spawn(&STOPS, "a", Player::default()).await.unwrap();
+        let (_signal, signals) = mpsc::channel(2);
+        actor.try_send(Do::Fail).unwrap();
+        let began = clock::now();
+        let end = run(&system, signals, Graces::all(60 * S)).await;
+        assert!(matches!(&end, End::Failed(_, report) if report.late().eq(["sim.crew/waits"])), "{end:?}");
+        assert!(began.elapsed() < 10 * S, "{:?}", began.elapsed());
+    });
+}
