@@ -4,6 +4,7 @@
 //! left no mark ([`Link::marks`]) has shown nothing.
 
 mod carry;
+mod proxy;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -199,15 +200,34 @@ impl Chaos {
     /// When no port can be had.
     #[must_use]
     pub fn link(&self, from: &str, to: &str, target: SocketAddr) -> Link {
-        let runtime = self.runtime.as_ref().expect("it lives");
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
-        let address = listener.local_addr().expect("its port");
+        let (runtime, listener, address) = self.listen();
         let (state, _) = watch::channel(State { target, cut: false, there: Flow::Pass, back: Flow::Pass });
         let (from, to) = (from.to_owned(), to.to_owned());
         let link = Link(Arc::new(Inner { from, to, address, state, counters: Counters::default() }));
-        runtime.spawn(carry::accept(listener, Arc::clone(&link.0)));
+        let own = Arc::clone(&link.0);
+        runtime.spawn(carry::accept(listener, move |client| carry::connection(client, Arc::clone(&own))));
         self.links.lock().push(link.clone());
         link
+    }
+
+    /// An HTTP proxy of one party: what it connects to by name goes over its link to who is called so. For parties of whom all others must know the
+    /// same address.
+    ///
+    /// # Panics
+    /// When no port can be had.
+    #[must_use]
+    pub fn proxy(&self, links: Vec<Link>) -> SocketAddr {
+        let (runtime, listener, address) = self.listen();
+        let links: Arc<[Link]> = links.into();
+        runtime.spawn(carry::accept(listener, move |client| proxy::connection(client, Arc::clone(&links))));
+        address
+    }
+
+    fn listen(&self) -> (&Runtime, TcpListener, SocketAddr) {
+        let runtime = self.runtime.as_ref().expect("it lives");
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port");
+        let address = listener.local_addr().expect("its port");
+        (runtime, listener, address)
     }
 
     /// The links between two sets of parties, whoever connects: what a partition of them cuts.

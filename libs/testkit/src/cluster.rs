@@ -136,6 +136,23 @@ impl Cluster {
         process::end(&mut self.child.take().expect("it runs"))
     }
 
+    /// Waits until it ends by itself; its exit code, if it was not a signal.
+    ///
+    /// # Panics
+    /// When it does not run, or goes on for long.
+    pub fn wait_for_end(&mut self) -> Option<i32> {
+        process::wait_for_end(&mut self.child.take().expect("it runs"))
+    }
+
+    /// Its process id.
+    ///
+    /// # Panics
+    /// When it does not run.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().expect("it runs").id()
+    }
+
     /// Whether the process still runs.
     ///
     /// # Panics

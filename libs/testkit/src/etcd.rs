@@ -1,6 +1,6 @@
 //! A real etcd cluster on the loopback address.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -9,6 +9,7 @@ use oarlock_pki::{Authority, Leaf, San, Subject, UnixTime};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::chaos::Chaos;
 use crate::{Process, port, programs, wait};
 
 /// What a member says when it takes requests.
@@ -29,6 +30,8 @@ pub struct Secured {
 struct Member {
     client: u16,
     raft: u16,
+    /// Its way to the others, where that is not straight.
+    proxy: Option<SocketAddr>,
     process: Option<Process>,
 }
 
@@ -69,18 +72,47 @@ impl Etcd {
     /// When it does not serve.
     #[must_use]
     pub fn from_program(program: PathBuf, count: usize, secured: bool, flags: &[&str]) -> Self {
+        let mut etcd = Self::new(program, count, secured, flags);
+        etcd.begin("new");
+        etcd
+    }
+
+    /// Starts so many members that hear one another over links only: between the parties `m0`, `m1` and so on, each to each. A link carries what
+    /// the member that opened a connection sends, and what it is sent over it.
+    ///
+    /// # Errors
+    /// Why it cannot be built here.
+    ///
+    /// # Panics
+    /// When it does not serve.
+    pub fn linked(count: usize, chaos: &Chaos) -> Result<Self, String> {
+        let mut etcd = Self::new(programs(&["etcd"])?.join("etcd"), count, false, &[]);
+        for from in 0..count {
+            let others = (0..count).filter(|to| *to != from);
+            let link = |to: usize| {
+                let target = (Ipv4Addr::LOCALHOST, etcd.members[to].raft).into();
+                chaos.link(&format!("m{from}"), &format!("m{to}"), target)
+            };
+            let links = others.map(link).collect();
+            etcd.members[from].proxy = Some(chaos.proxy(links));
+        }
+        etcd.begin("new");
+        Ok(etcd)
+    }
+
+    fn new(program: PathBuf, count: usize, secured: bool, flags: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("oarlock-etcd-").tempdir().expect("a temporary directory");
-        let members = (0..count).map(|_| Member { client: port::own(), raft: port::own(), process: None }).collect();
+        let member = |_| Member { client: port::own(), raft: port::own(), proxy: None, process: None };
+        let members = (0..count).map(member).collect();
         let secured = secured.then(|| certificates(&folder));
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let mut etcd = Self { program, folder, members, secured, flags };
-        for index in 0..count {
-            etcd.spawn(index, "new");
-        }
-        for index in 0..count {
-            etcd.wait(index);
-        }
-        etcd
+        Self { program, folder, members, secured, flags }
+    }
+
+    /// Starts all members and waits until they serve.
+    fn begin(&mut self, state: &str) {
+        (0..self.members.len()).for_each(|index| self.spawn(index, state));
+        (0..self.members.len()).for_each(|index| self.wait(index));
     }
 
     /// The members' client URLs.
@@ -105,6 +137,25 @@ impl Etcd {
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         self.members.iter().filter_map(|member| member.process.as_ref()).map(Process::id).collect()
+    }
+
+    /// The id of a member that runs.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn id(&self, index: usize) -> u32 {
+        self.members[index].process.as_ref().expect("it runs").id()
+    }
+
+    /// Waits until a member ends by itself; what it said.
+    ///
+    /// # Panics
+    /// When it does not run, or goes on for long.
+    pub fn wait_for_end(&mut self, index: usize) -> String {
+        let mut process = self.members[index].process.take().expect("it runs");
+        process.wait_for_end();
+        process.said()
     }
 
     /// Ends a member with SIGKILL.
@@ -141,8 +192,7 @@ impl Etcd {
             let output = command.output().expect("etcdutl starts");
             assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
         }
-        (0..self.members.len()).for_each(|index| self.spawn(index, "existing"));
-        (0..self.members.len()).for_each(|index| self.wait(index));
+        self.begin("existing");
     }
 
     /// Sends a member a signal.
@@ -173,6 +223,18 @@ impl Etcd {
         String::from_utf8(output.stdout).expect("text")
     }
 
+    /// Lets a member be the leader.
+    ///
+    /// # Panics
+    /// When the others do not want it.
+    pub fn lead(&self, index: usize) {
+        let leader = self.leader();
+        if leader != index {
+            let id = self.status(index)["header"]["member_id"].as_u64().expect("an id");
+            let _said = self.ctl(leader, &["move-leader", &format!("{id:x}")]);
+        }
+    }
+
     /// The index of the leader, as the members tell.
     ///
     /// # Panics
@@ -181,13 +243,22 @@ impl Etcd {
     pub fn leader(&self) -> usize {
         wait::eventually("a leader", || {
             let leader = (0..self.members.len()).filter(|index| self.members[*index].process.is_some()).find(|index| {
-                let status: serde_json::Value =
-                    serde_json::from_str(&self.ctl(*index, &["endpoint", "status", "-w", "json"])).expect("JSON");
-                let status = &status[0]["Status"];
+                let status = self.status(*index);
                 status["leader"] == status["header"]["member_id"]
             });
             leader.ok_or("none")
         })
+    }
+
+    /// What a member tells of itself.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn status(&self, index: usize) -> serde_json::Value {
+        let mut said: serde_json::Value =
+            serde_json::from_str(&self.ctl(index, &["endpoint", "status", "-w", "json"])).expect("JSON");
+        said[0]["Status"].take()
     }
 
     fn scheme(&self) -> &'static str {
@@ -199,8 +270,13 @@ impl Etcd {
         peers.join(",")
     }
 
+    /// Where the others find it. A proxy is asked for names only, and for TLS only is it no more than a way.
     fn raft(&self, index: usize) -> String {
-        format!("http://127.0.0.1:{}", self.members[index].raft)
+        let member = &self.members[index];
+        match member.proxy {
+            Some(_) => format!("https://m{index}:{}", member.raft),
+            None => format!("http://127.0.0.1:{}", member.raft),
+        }
     }
 
     fn spawn(&mut self, index: usize, state: &str) {
@@ -209,7 +285,14 @@ impl Etcd {
         let mut command = Command::new(&self.program);
         command.arg("--name").arg(format!("m{index}")).arg("--data-dir").arg(folder.join(format!("m{index}")));
         command.args(["--listen-client-urls", client, "--advertise-client-urls", client]);
-        command.args(["--listen-peer-urls", &raft, "--initial-advertise-peer-urls", &raft]);
+        let listen = match self.members[index].proxy {
+            Some(proxy) => {
+                command.env("HTTPS_PROXY", format!("http://{proxy}")).env("NO_PROXY", "").arg("--peer-auto-tls");
+                format!("https://127.0.0.1:{}", self.members[index].raft)
+            }
+            None => raft.clone(),
+        };
+        command.args(["--listen-peer-urls", &listen, "--initial-advertise-peer-urls", &raft]);
         command.args(["--initial-cluster", &self.peers(), "--initial-cluster-state", state]);
         if self.secured.is_some() {
             for (flag, file) in

@@ -6,6 +6,7 @@
 //! - [`Peer`] is upstream's own control plane; [`Process`] any further program.
 //! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
 //! - [`chaos::Chaos`] is the network between it and others, to be broken.
+//! - [`Disk`] is a disk that is slow or fails, under one running process.
 //! - [`workload::Workload`] is what its clients do; [`history::Recorder`] writes down what they see.
 //! - [`wait`] waits for conditions, never for time.
 //! - [`port::own`] is a port that a program keeps.
@@ -25,6 +26,7 @@ mod binary;
 pub mod chaos;
 mod cluster;
 mod damage;
+mod disk;
 mod etcd;
 pub mod history;
 pub mod http;
@@ -38,6 +40,7 @@ pub mod workload;
 pub use binary::{example, go, kubectl, oarlock};
 pub use cluster::{Cluster, FLAGS, read};
 pub use damage::{damaged, damaged_text};
+pub use disk::Disk;
 pub use etcd::{Etcd, Secured};
 pub use kubectl::{Following, Kubectl, Ran};
 pub use peer::{Peer, programs};

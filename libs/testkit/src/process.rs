@@ -59,6 +59,22 @@ impl Process {
         self.child.wait().expect("its end");
     }
 
+    /// Whether it has ended.
+    ///
+    /// # Panics
+    /// When its state cannot be read.
+    pub fn ended(&mut self) -> bool {
+        self.child.try_wait().expect("its state").is_some()
+    }
+
+    /// Waits until it ends by itself; its exit code, if it was not a signal.
+    ///
+    /// # Panics
+    /// When it goes on for long.
+    pub fn wait_for_end(&mut self) -> Option<i32> {
+        wait_for_end(&mut self.child)
+    }
+
     /// Its process id.
     #[must_use]
     pub fn id(&self) -> u32 {
@@ -88,6 +104,11 @@ pub(crate) fn send(child: &Child, signal: Signal) -> rustix::io::Result<()> {
 pub(crate) fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(TAIL)..].join("\n")
+}
+
+/// Waits until a process ends by itself; its exit code.
+pub(crate) fn wait_for_end(child: &mut Child) -> Option<i32> {
+    wait::eventually("the process ends", || child.try_wait().expect("its state").ok_or("it runs")).code()
 }
 
 /// Ends a process with SIGTERM and waits; its exit code, or `None` when it had to be killed.

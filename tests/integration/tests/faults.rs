@@ -2,32 +2,43 @@
 //!
 //! A fault must have left a mark, at the clients and on the link, or its run is void.
 
+mod disk;
 mod embedded;
+mod isolated;
 mod replicated;
+mod table;
 mod truth;
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oarlock_check::history::Call;
 use oarlock_check::{History, Rule, check};
-use oarlock_testkit::Cluster;
 use oarlock_testkit::chaos::{Chaos, Link};
 use oarlock_testkit::history::Recorder;
 use oarlock_testkit::http::Who;
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::workload::{Collection, Options, Replica, Workload};
+use oarlock_testkit::{Cluster, Etcd};
 use serde_json::json;
 
+use self::table::{Bite, Silence};
 use self::truth::Truth;
+
+const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
 
 /// What every run needs: clients, a network, and a place for their history.
 struct Scene {
+    name: String,
     chaos: Chaos,
     recorder: Arc<Recorder>,
     history: PathBuf,
     options: Options,
+    bites: RefCell<Vec<Bite>>,
+    silences: RefCell<Vec<Silence>>,
 }
 
 impl Scene {
@@ -38,7 +49,8 @@ impl Scene {
         let history = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.jsonl"));
         let recorder = Arc::new(Recorder::new(&history));
         let options = Options { patience: Duration::from_secs(3), ..Options::default() };
-        Self { chaos: Chaos::new(), recorder, history, options }
+        let (bites, silences) = (RefCell::default(), RefCell::default());
+        Self { name: name.to_owned(), chaos: Chaos::new(), recorder, history, options, bites, silences }
     }
 
     /// A way from the clients to a server, under a name for it.
@@ -52,9 +64,30 @@ impl Scene {
         Workload::start(Arc::clone(&self.recorder), replicas, self.options.clone())
     }
 
+    /// Does something to somebody, and waits until every mark of it has grown.
+    #[track_caller]
+    fn bites<const N: usize>(&self, fault: &'static str, act: impl FnOnce(), marks: impl Fn() -> [u64; N]) {
+        let before = marks();
+        self.bites.borrow_mut().push(Bite { fault, at: self.recorder.now() });
+        act();
+        eventually(fault, || {
+            let now = marks();
+            let all = before.iter().zip(&now).all(|(before, now)| now > before);
+            if all { Ok(()) } else { Err(format!("{before:?}, now {now:?}")) }
+        });
+    }
+
+    /// While something is done, a server that is asked for such a thing from now on cannot say yes.
+    fn silent(&self, replica: &'static str, to: fn(&Call) -> bool, meanwhile: impl FnOnce()) {
+        let from = self.recorder.now();
+        meanwhile();
+        self.silences.borrow_mut().push(Silence { replica, asked: to, from, to: self.recorder.now() });
+    }
+
     /// Ends the clients and then, with `end`, what stands in the way of the truth; reads the log, and judges.
     #[track_caller]
     fn judge(&self, workload: Workload, end: impl FnOnce(), truth: &dyn Truth) {
+        let ended = self.recorder.now();
         let counts = workload.finish();
         eprintln!("{counts:?}");
         end();
@@ -64,11 +97,13 @@ impl Scene {
         let report = check(&history);
         let shown = report.show(&history, 10);
         eprintln!("{shown}");
+        self.silences.borrow().iter().for_each(|silence| silence.check(&history));
         assert!(report.violations.is_empty(), "{}\n{shown}", self.history.display());
         for rule in Rule::ALL {
             assert!(report.checked(rule) > 0, "nothing was shown of {rule}");
         }
         assert_eq!(counts.other.into_inner(), 0, "refusals that no state explains");
+        table::append(&self.name, &self.bites.borrow(), ended, &history, &report);
     }
 }
 
@@ -92,14 +127,14 @@ fn address(server: &Cluster) -> SocketAddr {
     server.http(Who::Admin).address().parse().unwrap()
 }
 
-/// Does something, and waits until every mark of it has grown.
-#[track_caller]
-fn bites<const N: usize>(what: &str, fault: impl FnOnce(), marks: impl Fn() -> [u64; N]) {
-    let before = marks();
-    fault();
-    eventually(what, || {
-        let now = marks();
-        let all = before.iter().zip(&now).all(|(before, now)| now > before);
-        if all { Ok(()) } else { Err(format!("{before:?}, now {now:?}")) }
-    });
+/// The ways of one API server to some members of etcd.
+fn ways(chaos: &Chaos, server: &str, etcd: &Etcd, members: &[usize]) -> Vec<Link> {
+    let target = |member: usize| ([127, 0, 0, 1], etcd.ports(member).0).into();
+    members.iter().map(|member| chaos.link(server, &format!("etcd-{member}"), target(*member))).collect()
+}
+
+/// `--etcd-servers` over these ways.
+fn servers(ways: &[Link]) -> String {
+    let urls: Vec<String> = ways.iter().map(|way| format!("http://{}", way.address())).collect();
+    format!("--etcd-servers={}", urls.join(","))
 }

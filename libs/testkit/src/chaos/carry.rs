@@ -28,15 +28,18 @@ fn count(counter: &AtomicU64, by: usize) {
     counter.fetch_add(by as u64, Ordering::AcqRel);
 }
 
-/// Takes connections for as long as the link is there.
-pub(super) async fn accept(listener: TcpListener, link: Arc<Inner>) {
+/// Takes connections for as long as somebody wants them.
+pub(super) async fn accept<F>(listener: TcpListener, mut take: impl FnMut(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 // The machine's descriptors may be short for a moment.
                 if let Ok((client, _)) = accepted {
-                    connections.spawn(connection(client, Arc::clone(&link)));
+                    connections.spawn(take(client));
                 }
             }
             Some(_) = connections.join_next() => {}
@@ -44,7 +47,7 @@ pub(super) async fn accept(listener: TcpListener, link: Arc<Inner>) {
     }
 }
 
-async fn connection(mut client: TcpStream, link: Arc<Inner>) {
+pub(super) async fn connection(mut client: TcpStream, link: Arc<Inner>) {
     let state = *link.state.borrow();
     if state.cut {
         count(&link.counters.refused, 1);

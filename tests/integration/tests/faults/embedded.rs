@@ -6,9 +6,7 @@ use oarlock_testkit::Cluster;
 use oarlock_testkit::chaos::Way;
 
 use super::truth::EmbeddedStore;
-use super::{Scene, bites, revive};
-
-const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
+use super::{API_ONLY, Scene, revive};
 
 #[test]
 fn an_api_server_that_is_killed_again_and_again_keeps_its_word() {
@@ -19,7 +17,7 @@ fn an_api_server_that_is_killed_again_and_again_keeps_its_word() {
     let marks = || [link.marks().broken, workload.counts().marks()];
     for _ in 0..4 {
         workload.goes_on(150, 60);
-        bites("clients miss the server", || server.kill(), marks);
+        scene.bites("kill -9 of the API server", || server.kill(), marks);
         revive(&mut server, &link);
     }
     workload.goes_on(150, 60);
@@ -35,19 +33,19 @@ fn clients_behind_a_bad_network_see_one_store() {
     let workload = scene.start(vec![one, other]);
     let seen = || workload.counts().marks();
     workload.goes_on(100, 40);
-    bites("a cut", || bad.cut(), || [bad.marks().cut, bad.marks().refused, seen()]);
+    scene.bites("link cut", || bad.cut(), || [bad.marks().cut, bad.marks().refused, seen()]);
     workload.goes_on(20, 5);
     bad.heal();
-    for way in [Way::There, Way::Back] {
-        bites("lost bytes", || bad.lose(way), || [bad.marks().lost, seen()]);
+    for (fault, way) in [("bytes to the server lost", Way::There), ("bytes from the server lost", Way::Back)] {
+        scene.bites(fault, || bad.lose(way), || [bad.marks().lost, seen()]);
         bad.heal();
         workload.goes_on(50, 20);
     }
-    bites("held bytes", || bad.hold(), || [bad.marks().held, seen()]);
+    scene.bites("bytes held", || bad.hold(), || [bad.marks().held, seen()]);
     bad.heal();
     workload.goes_on(50, 20);
     // Clients have the patience for this.
-    bites("late bytes", || bad.delay(Duration::from_millis(30)), || [bad.marks().delayed]);
+    scene.bites("bytes 30 ms late", || bad.delay(Duration::from_millis(30)), || [bad.marks().delayed]);
     workload.goes_on(50, 20);
     bad.heal();
     let store = EmbeddedStore(server.data_dir().store());

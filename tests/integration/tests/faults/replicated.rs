@@ -7,27 +7,14 @@ use oarlock_testkit::chaos::{Chaos, Link};
 use oarlock_testkit::wait::Deadline;
 use oarlock_testkit::workload::Workload;
 use oarlock_testkit::{Cluster, Etcd, Signal};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::truth::EtcdHistory;
-use super::{Scene, bites, revive};
+use super::{API_ONLY, Scene, revive, servers, ways};
 
-const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
-const MEMBERS: usize = 3;
+const ALL: [usize; 3] = [0, 1, 2];
 /// As long as a process is stopped: longer than any lease, wait or retry of a client.
 const SLEEP: Duration = Duration::from_secs(20);
-
-/// The ways of one API server to the members, in their order.
-fn ways(chaos: &Chaos, server: &str, etcd: &Etcd) -> Vec<Link> {
-    let target = |member: usize| ([127, 0, 0, 1], etcd.ports(member).0).into();
-    (0..etcd.endpoints().len()).map(|member| chaos.link(server, &format!("etcd-{member}"), target(member))).collect()
-}
-
-/// `--etcd-servers` over these ways.
-fn servers(ways: &[Link]) -> String {
-    let urls: Vec<String> = ways.iter().map(|way| format!("http://{}", way.address())).collect();
-    format!("--etcd-servers={}", urls.join(","))
-}
 
 /// The member that an API server talks to.
 fn busiest(workload: &Workload, ways: &[Link]) -> usize {
@@ -39,18 +26,17 @@ fn busiest(workload: &Workload, ways: &[Link]) -> usize {
 
 /// The revision of a member.
 fn newest(etcd: &Etcd) -> u64 {
-    let status: Value = serde_json::from_str(&etcd.ctl(0, &["endpoint", "status", "-w", "json"])).unwrap();
-    status[0]["Status"]["header"]["revision"].as_u64().unwrap()
+    etcd.status(0)["header"]["revision"].as_u64().unwrap()
 }
 
 #[test]
 fn two_api_servers_over_one_etcd_are_one_store() {
-    let Ok(mut etcd) = Etcd::start(MEMBERS).map_err(|why| eprintln!("SKIPPED: {why}: faults of etcd were not tried"))
+    let Ok(mut etcd) = Etcd::start(ALL.len()).map_err(|why| eprintln!("SKIPPED: {why}: faults of etcd were not tried"))
     else {
         return;
     };
     let network = Chaos::new();
-    let (of_a, of_b) = (ways(&network, "a", &etcd), ways(&network, "b", &etcd));
+    let (of_a, of_b) = (ways(&network, "a", &etcd, &ALL), ways(&network, "b", &etcd, &ALL));
     let mut one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY].concat());
     let mut two = one.replica(&[servers(&of_b).as_str()]);
     let scene = Scene::new("replicated", &one);
@@ -61,14 +47,18 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     let cut = |links: &[Link]| links.iter().map(|link| link.marks().cut).sum::<u64>();
     workload.goes_on(100, 60);
 
-    bites("clients miss a", || one.kill(), || [to_a.marks().broken, seen()]);
+    scene.bites("kill -9 of an API server", || one.kill(), || [to_a.marks().broken, seen()]);
     workload.goes_on(50, 20);
     revive(&mut one, &to_a);
     workload.goes_on(100, 60);
 
     // In order, one after the other: refused clients are the only mark.
     for (server, link) in [(&mut one, &to_a), (&mut two, &to_b)] {
-        bites("clients are refused", || assert_eq!(server.stop(), Some(0)), || [link.marks().broken, seen()]);
+        scene.bites(
+            "SIGTERM of an API server",
+            || assert_eq!(server.stop(), Some(0)),
+            || [link.marks().broken, seen()],
+        );
         workload.goes_on(50, 20);
         revive(server, link);
         workload.goes_on(100, 60);
@@ -76,32 +66,32 @@ fn two_api_servers_over_one_etcd_are_one_store() {
 
     // What was on its way to the leader is lost, and its outcome unknown.
     let leader = etcd.leader();
-    bites("writes miss the leader", || etcd.kill(leader), || [seen()]);
+    scene.bites("kill -9 of etcd's leader", || etcd.kill(leader), || [seen()]);
     workload.goes_on(50, 20);
     etcd.restart(leader);
 
     let member = busiest(&workload, &of_a);
-    bites("a misses its member", || etcd.kill(member), || [broken(&of_a)]);
+    scene.bites("kill -9 of an API server's member of etcd", || etcd.kill(member), || [broken(&of_a)]);
     workload.goes_on(50, 20);
     etcd.restart(member);
     workload.goes_on(50, 20);
 
     // A is alone; what it cannot prove it must not say.
-    bites("a is cut off from etcd", || of_a.iter().for_each(Link::cut), || [cut(&of_a), seen()]);
+    scene.bites("API server cut off from etcd", || of_a.iter().for_each(Link::cut), || [cut(&of_a), seen()]);
     workload.goes_on(50, 20);
     of_a.iter().for_each(Link::heal);
     workload.goes_on(100, 60);
 
     // What b hears is late, and what it says is: its calls run out of time and happen all the same.
     let held = || of_b.iter().map(|link| link.marks().held).sum::<u64>();
-    bites("the ways of b are held", || of_b.iter().for_each(Link::hold), || [held(), seen()]);
+    scene.bites("API server's links to etcd held", || of_b.iter().for_each(Link::hold), || [held(), seen()]);
     workload.goes_on(30, 10);
     of_b.iter().for_each(Link::heal);
     workload.goes_on(100, 60);
 
     // A sleeps: its clients wait in vain, and what it says when it wakes is old.
     let sleeps = Deadline::after(SLEEP);
-    bites("clients wait for a", || one.signal(Signal::STOP), || [seen()]);
+    scene.bites("SIGSTOP of an API server for 20 s", || one.signal(Signal::STOP), || [seen()]);
     while !sleeps.passed() {
         workload.goes_on(20, 5);
     }
@@ -110,9 +100,9 @@ fn two_api_servers_over_one_etcd_are_one_store() {
 
     // The member of a loses its peers; without them it may neither take a write nor say what is newest.
     let alone = busiest(&workload, &of_a);
-    let peers: Vec<usize> = (0..MEMBERS).filter(|member| *member != alone).collect();
+    let peers: Vec<usize> = ALL.into_iter().filter(|member| *member != alone).collect();
     let freeze = || peers.iter().for_each(|peer| etcd.signal(*peer, Signal::STOP));
-    bites("nothing is proven without a majority", freeze, || [seen()]);
+    scene.bites("SIGSTOP of all members of etcd but one", freeze, || [seen()]);
     peers.iter().for_each(|peer| etcd.signal(*peer, Signal::CONT));
     workload.goes_on(100, 60);
 
@@ -126,7 +116,7 @@ fn a_server_that_a_compaction_overtakes_starts_anew() {
     };
     let truth = EtcdHistory::live(etcd.ports(0).0);
     let network = Chaos::new();
-    let (of_a, of_b) = (ways(&network, "a", &etcd), ways(&network, "b", &etcd));
+    let (of_a, of_b) = (ways(&network, "a", &etcd, &[0]), ways(&network, "b", &etcd, &[0]));
     let log = ["--log", "info,oarlock_store=debug"];
     let one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY, &log].concat());
     let two = one.replica(&[servers(&of_b).as_str()]);
@@ -136,11 +126,15 @@ fn a_server_that_a_compaction_overtakes_starts_anew() {
     workload.goes_on(100, 60);
     for _ in 0..3 {
         let cut = || of_a.iter().map(|link| link.marks().cut).sum::<u64>();
-        bites("a is cut off", || of_a.iter().for_each(Link::cut), || [cut(), workload.counts().marks()]);
+        scene.bites(
+            "cut off from etcd, which is compacted",
+            || of_a.iter().for_each(Link::cut),
+            || [cut(), workload.counts().marks()],
+        );
         workload.goes_on(50, 20);
         let _said = etcd.ctl(0, &["compaction", &newest(&etcd).to_string()]);
         let (overtaken, at) = (|| one.said_in_log().matches("is compacted").count() as u64, scene.recorder.now());
-        bites("a has lost its place", || of_a.iter().for_each(Link::heal), || [overtaken()]);
+        scene.bites("healed after the compaction", || of_a.iter().for_each(Link::heal), || [overtaken()]);
         workload.goes_on(100, 60);
         // A has loaded the state anew by now; of what was before it knows nothing, also where etcd still does.
         scene.recorder.write(&json!({"line": "floor", "revision": newest(&etcd), "at": at}));

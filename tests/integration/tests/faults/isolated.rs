@@ -1,0 +1,59 @@
+//! A member of etcd that its peers do not hear, with an API server that hears nobody else.
+
+use oarlock_testkit::chaos::{Chaos, Link, Marks, Way};
+use oarlock_testkit::{Cluster, Etcd};
+
+use super::table::needs_proof;
+use super::truth::EtcdHistory;
+use super::{API_ONLY, Scene, servers, ways};
+
+/// The member that is alone.
+const ALONE: usize = 0;
+const NAME: &str = "m0";
+
+fn sum(links: &[Link], mark: fn(Marks) -> u64) -> u64 {
+    links.iter().map(|link| mark(link.marks())).sum()
+}
+
+#[test]
+fn over_a_member_without_its_peers_nothing_is_written_and_nothing_is_most_recent() {
+    let network = Chaos::new();
+    let Ok(etcd) = Etcd::linked(3, &network).map_err(|why| eprintln!("SKIPPED: {why}: no member was isolated")) else {
+        return;
+    };
+    let (of_a, of_b) = (ways(&network, "a", &etcd, &[ALONE]), ways(&network, "b", &etcd, &[1, 2]));
+    let one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY].concat());
+    let two = one.replica(&[servers(&of_b).as_str()]);
+    let scene = Scene::new("isolated", &one);
+    let ((_to_a, a), (_to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
+    let workload = scene.start(vec![a, b]);
+    let seen = || workload.counts().marks();
+    let tails_lost = || one.said_in_log().matches("the view lost the log's tail").count() as u64;
+    let peers = network.between(&[NAME], &["m1", "m2"]);
+    assert_eq!(peers.len(), 4, "each way");
+    workload.goes_on(50, 20);
+
+    for (leader, fault) in [(1, "follower isolated from its peers"), (ALONE, "leader isolated from its peers")] {
+        etcd.lead(leader);
+        let marks = || [sum(&peers, |marks| marks.cut), sum(&peers, |marks| marks.refused), tails_lost(), seen()];
+        scene.bites(fault, || peers.iter().for_each(Link::cut), marks);
+        scene.silent("a", needs_proof, || workload.goes_on(20, 5));
+        peers.iter().for_each(Link::heal);
+        workload.goes_on(50, 20);
+    }
+
+    // It is heard and does not hear: what it is sent is lost, whoever has connected.
+    etcd.lead(ALONE);
+    let deaf =
+        || peers.iter().for_each(|link| link.lose(if link.parties().0 == NAME { Way::Back } else { Way::There }));
+    scene
+        .bites("leader that hears none of its peers", deaf, || [sum(&peers, |marks| marks.lost), tails_lost(), seen()]);
+    scene.silent("a", needs_proof, || workload.goes_on(20, 5));
+    peers.iter().for_each(Link::heal);
+    workload.goes_on(50, 20);
+
+    // A member without a leader ends the tail, for which it was asked; a tail that fell silent would be left too, but later.
+    let log = one.said_in_log();
+    assert!(log.contains("etcd's watch: etcdserver: no leader"), "no tail was ended by its member");
+    scene.judge(workload, || (), &EtcdHistory::of(etcd.ports(1).0));
+}
