@@ -3,6 +3,7 @@
 mod check_layers;
 mod check_sizes;
 mod ci;
+mod faults;
 mod new;
 mod oracle;
 mod peer;
@@ -36,6 +37,8 @@ enum Chore {
     Peer(peer::Args),
     /// Build with each planted bug and show that the named test catches it.
     SeededBugs(seeded_bugs::Args),
+    /// Run the tests with faults some times and write docs/operations/faults.md from what they saw.
+    Faults(faults::Args),
     /// Everything that CI runs, in its order.
     Ci(ci::Args),
 }
@@ -49,6 +52,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Oracle(args) => oracle::run(&args),
         Chore::Peer(args) => peer::run(&args),
         Chore::SeededBugs(args) => seeded_bugs::run(&args),
+        Chore::Faults(args) => faults::run(&args),
         Chore::Ci(args) => ci::run(&args),
     }
 }
