@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use oarlock_runtime::Watched;
 use tokio::sync::watch;
 
 /// The flags behind the health checks, and what is under way.
@@ -14,7 +15,7 @@ pub struct State {
     /// Once set, requests are refused.
     refusing: AtomicBool,
     /// Once set, watches end, spread over so long.
-    watches_end: watch::Sender<Option<Duration>>,
+    watches_end: Arc<Watched<Option<Duration>>>,
     /// Requests under way that end by themselves.
     requests: Arc<watch::Sender<usize>>,
     watches: Arc<AtomicUsize>,
@@ -26,7 +27,7 @@ impl Default for State {
             bootstrapped: watch::Sender::new(false),
             stopping: AtomicBool::default(),
             refusing: AtomicBool::default(),
-            watches_end: watch::Sender::new(None),
+            watches_end: Arc::default(),
             requests: Arc::new(watch::Sender::new(0)),
             watches: Arc::default(),
         }
@@ -108,11 +109,8 @@ impl State {
     /// Counts a watch; the future tells when it is to end, and over how long all are spread.
     pub fn watch(&self) -> (Watching, impl Future<Output = Duration> + Send + use<>) {
         self.watches.fetch_add(1, Ordering::Relaxed);
-        let mut end = self.watches_end.subscribe();
-        let ends = async move {
-            // A server that is dropped ends its watches too.
-            end.wait_for(Option::is_some).await.ok().and_then(|spread| *spread).unwrap_or_default()
-        };
+        let end = Arc::clone(&self.watches_end);
+        let ends = async move { end.wait_for(Option::is_some).await.unwrap_or_default() };
         (Watching(Arc::clone(&self.watches)), ends)
     }
 
@@ -124,6 +122,13 @@ impl State {
 
     /// Watches end, spread over so long.
     pub fn end_watches(&self, spread: Duration) {
-        self.watches_end.send_replace(Some(spread));
+        self.watches_end.set(Some(spread));
+    }
+}
+
+impl Drop for State {
+    /// A server that is dropped ends its watches too.
+    fn drop(&mut self) {
+        self.watches_end.modify(|spread| spread.replace(spread.unwrap_or_default()).is_none());
     }
 }

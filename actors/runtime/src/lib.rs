@@ -69,6 +69,7 @@ pub mod trace;
 #[cfg(any(test, feature = "sim"))]
 pub mod universe;
 mod watchdog;
+mod watched;
 
 pub use actor::Actor;
 pub use clock::Instant;
@@ -84,3 +85,4 @@ pub use system::{Fatal, Options, System};
 #[cfg(any(test, feature = "sim"))]
 pub use universe::Universe;
 pub use watchdog::{OnStuck, Watchdog};
+pub use watched::Watched;

@@ -4,6 +4,7 @@
 //! test of hours takes milliseconds.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,6 +15,9 @@ use crate::trace::{self, Event, Trace};
 
 /// The environment variable that reduces a sweep to one seed.
 pub const SEED: &str = "OARLOCK_SEED";
+
+/// The environment variable that says how many seeds a sweep over threads runs.
+pub const SEEDS: &str = "OARLOCK_SEEDS";
 
 /// No test runs longer, in virtual time. Where everybody waits for somebody else this is the one timer left, so time
 /// jumps here and the test fails instead of standing still.
@@ -75,10 +79,47 @@ impl Universe {
     pub fn sweep<F: Future<Output = ()>>(seeds: std::ops::Range<u64>, test: impl Fn() -> F) -> Vec<u64> {
         let only = std::env::var(SEED).ok().and_then(|seed| seed.parse::<u64>().ok());
         let seeds = only.map_or(seeds, |seed| seed..seed + 1);
-        seeds.map(|seed| Self::run_twice(seed, &test)).collect()
+        seeds.map(|seed| Self::run_twice(seed, &test).hash).collect()
     }
 
-    fn run_twice<F: Future<Output = ()>>(seed: u64, test: &impl Fn() -> F) -> u64 {
+    /// As [`Universe::sweep`] for what takes longer: under the seeds below `count` (or below `$OARLOCK_SEEDS`), a universe at a time on each
+    /// processor. Returns what became of each seed, in their order, without the events.
+    ///
+    /// # Panics
+    /// As [`Universe::sweep`]; no seed is begun after one that failed.
+    pub fn sweep_threads<T: Send, F: Future<Output = T>>(
+        count: u64,
+        test: impl Fn(u64) -> F + Sync,
+    ) -> Vec<(u64, Outcome<T>)> {
+        let given = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let seeds = given(SEED).map_or(0..given(SEEDS).unwrap_or(count), |seed| seed..seed + 1);
+        let next = AtomicU64::new(seeds.start);
+        let work = || {
+            let stop = Stop(&next);
+            let mut done = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if !seeds.contains(&seed) {
+                    std::mem::forget(stop);
+                    return done;
+                }
+                let outcome = Self::run_twice(seed, &|| test(seed));
+                done.push((seed, Outcome { events: Vec::new(), ..outcome }));
+            }
+        };
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut all = std::thread::scope(|scope| {
+            let start = || std::thread::Builder::new().name(name.clone()).spawn_scoped(scope, work);
+            let started: Vec<_> = (0..threads).filter_map(|_| start().ok()).collect();
+            let joined = started.into_iter().map(|thread| thread.join());
+            joined.flat_map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Vec<_>>()
+        });
+        all.sort_unstable_by_key(|(seed, _)| *seed);
+        all
+    }
+
+    fn run_twice<T, F: Future<Output = T>>(seed: u64, test: &impl Fn() -> F) -> Outcome<T> {
         let (first, second) = (Self::run(seed, test), Self::run(seed, test));
         let differ = first.events.iter().zip(&second.events).position(|(a, b)| a != b);
         let differ = differ
@@ -89,7 +130,16 @@ impl Universe {
             assert_eq!(one, two, "seed {seed} is not deterministic: event {at} differs; {}", replay(seed));
         }
         assert_eq!(first.hash, second.hash, "seed {seed} is not deterministic");
-        first.hash
+        first
+    }
+}
+
+/// Lets nobody begin another seed when it is dropped.
+struct Stop<'a>(&'a AtomicU64);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(u64::MAX / 2, Ordering::Relaxed);
     }
 }
 

@@ -73,8 +73,8 @@ pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Inde
 }
 
 /// Replaces what a View that is being read has by the log's present, in one step: its readers never see an older state. What was before is
-/// gone; every watcher starts again.
-async fn reload(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>) -> Result<(), Error> {
+/// gone; every watcher that has not heard it from another server starts again, all of them when the log may hold `another` history.
+async fn reload(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>, another: bool) -> Result<(), Error> {
     let (view, indexer) = (view.clone(), Arc::clone(indexer));
     offload(log, move |log| async move {
         let mut state = BTreeMap::new();
@@ -84,7 +84,11 @@ async fn reload(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>) -> 
             }
         };
         let loaded = log.load(&mut each).await?;
-        view.reset(state.into_values(), loaded.revision);
+        if another || loaded.revision < view.applied() {
+            view.reset(state.into_values(), loaded.revision);
+        } else {
+            view.skip_to(state.into_values(), loaded.revision);
+        }
         Ok(())
     })
     .await?
@@ -125,9 +129,11 @@ impl Feeder {
             match error {
                 Error::Dead => return Err(error.into()),
                 Error::Compacted { .. } | Error::Corrupt(_) => {
-                    // Below the new floor nothing is known any more: every watcher starts again.
+                    // Below the new floor nothing is known any more.
                     #[cfg(not(seeded_bug = "reload_goes_back"))]
-                    let again = reload(&self.log, &self.view, &self.indexer).await;
+                    let another = matches!(error, Error::Corrupt(_));
+                    #[cfg(not(seeded_bug = "reload_goes_back"))]
+                    let again = reload(&self.log, &self.view, &self.indexer, another).await;
                     #[cfg(seeded_bug = "reload_goes_back")]
                     let again = load(&self.log, &self.view, &self.indexer).await;
                     if let Err(error) = again {

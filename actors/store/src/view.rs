@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use oarlock_meta::Revision;
+use oarlock_runtime::Watched;
 use oarlock_runtime::clock::{self, Instant};
 use oarlock_storage::{Error, Key};
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 pub use self::cursor::{Batch, Filter, WatchCursor};
 pub use self::interest::Interest;
@@ -42,7 +42,7 @@ pub struct View {
 #[derive(Debug)]
 struct Shared {
     resources: RwLock<BTreeMap<Arc<str>, Arc<Resource>>>,
-    applied: watch::Sender<Revision>,
+    applied: Arc<Watched<Revision>>,
     /// Where resources nobody has written yet begin.
     floor: RwLock<Revision>,
     window_bytes: usize,
@@ -51,11 +51,11 @@ struct Shared {
 
 /// Reads how far the View is.
 #[derive(Clone, Debug)]
-pub(crate) struct Applied(watch::Receiver<Revision>);
+pub(crate) struct Applied(Arc<Watched<Revision>>);
 
 impl Applied {
     pub(crate) fn get(&self) -> Revision {
-        *self.0.borrow()
+        self.0.get()
     }
 }
 
@@ -68,7 +68,7 @@ impl View {
 
     /// As [`View::new`]; what leaves the windows rests there, if it may.
     pub(crate) fn with_bodies(window_bytes: usize, bodies: Option<Bodies>) -> Self {
-        let ((applied, _), bodies) = (watch::channel(Revision::ZERO), bodies.map(Arc::new));
+        let (applied, bodies) = (Arc::default(), bodies.map(Arc::new));
         let shared = Shared { resources: RwLock::default(), applied, floor: RwLock::default(), window_bytes, bodies };
         Self { shared: Arc::new(shared) }
     }
@@ -76,11 +76,11 @@ impl View {
     /// Everything up to this revision is in the View.
     #[must_use]
     pub fn applied(&self) -> Revision {
-        *self.shared.applied.borrow()
+        self.shared.applied.get()
     }
 
     pub(crate) fn applied_handle(&self) -> Applied {
-        Applied(self.shared.applied.subscribe())
+        Applied(Arc::clone(&self.shared.applied))
     }
 
     /// Waits until everything up to `revision` is in the View.
@@ -91,10 +91,11 @@ impl View {
         if self.applied() >= revision {
             return Ok(());
         }
-        let mut applied = self.shared.applied.subscribe();
-        let reached = applied.wait_for(|applied| *applied >= revision);
-        let reached = clock::timeout_at(deadline, reached).await.is_ok_and(|r| r.is_ok());
-        if reached { Ok(()) } else { Err(ReadError::Future { asked: revision, current: self.applied() }) }
+        let reached = self.shared.applied.wait_for(|applied| *applied >= revision);
+        match clock::timeout_at(deadline, reached).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(ReadError::Future { asked: revision, current: self.applied() }),
+        }
     }
 
     /// The current version of one object.
@@ -229,7 +230,7 @@ impl View {
 
     /// Notes that everything up to `revision` is known to be in the View although nothing new came.
     pub fn advance(&self, revision: Revision) {
-        self.shared.applied.send_if_modified(|applied| {
+        self.shared.applied.modify(|applied| {
             let rises = revision > *applied;
             *applied = revision.max(*applied);
             rises
@@ -239,6 +240,16 @@ impl View {
     /// Replaces the whole state by `entries` at `revision`. Every watcher gets [`Gone`]; nothing below `revision` can be
     /// read or watched any more. Also fills a new View.
     pub fn reset(&self, entries: impl IntoIterator<Item = Arc<Entry>>, revision: Revision) {
+        self.replace(entries, revision, true);
+    }
+
+    /// As [`View::reset`], when it is the same history that has gone on: a watcher that knows everything up to `revision`, because another
+    /// server was faster, goes on too.
+    pub(crate) fn skip_to(&self, entries: impl IntoIterator<Item = Arc<Entry>>, revision: Revision) {
+        self.replace(entries, revision, false);
+    }
+
+    fn replace(&self, entries: impl IntoIterator<Item = Arc<Entry>>, revision: Revision, another: bool) {
         let mut maps: BTreeMap<Arc<str>, Map> = BTreeMap::new();
         for prefix in self.shared.resources.read().keys() {
             maps.insert(Arc::clone(prefix), Map::new());
@@ -254,10 +265,10 @@ impl View {
         *self.shared.floor.write() = revision;
         let mut wake = Vec::new();
         for (prefix, map) in maps {
-            wake.extend(self.resource(&prefix).reset(map, revision));
+            wake.extend(self.resource(&prefix).reset(map, revision, another));
         }
         // Lower than before only when the log's history is another one.
-        self.shared.applied.send_replace(revision);
+        self.shared.applied.set(revision);
         for notify in wake {
             notify.notify_waiters();
         }

@@ -38,6 +38,8 @@ pub struct WatchCursor {
     after: Revision,
     progress: Revision,
     next: u64,
+    /// The resource's history that it follows.
+    history: u64,
 }
 
 impl WatchCursor {
@@ -49,17 +51,17 @@ impl WatchCursor {
         filter: Option<Filter>,
     ) -> Result<Self, Gone> {
         let resource = view.resource(prefix);
-        let (notify, next) = {
+        let (notify, next, history) = {
             let mut state = resource.state.write();
             let state = &mut *state;
             if after < state.ring.floor() {
                 return Err(Gone { floor: state.ring.floor() });
             }
             let next = state.ring.first_after(after);
-            (state.groups.join(&interest, next, &state.ring), next)
+            (state.groups.join(&interest, next, &state.ring), next, state.history)
         };
         let applied = view.applied_handle();
-        Ok(Self { resource, applied, interest, filter, notify, after, progress: after, next })
+        Ok(Self { resource, applied, interest, filter, notify, after, progress: after, next, history })
     }
 
     /// The next events, at most `max` (at least 1), or none when `deadline` passes first. Cancel safe.
@@ -118,10 +120,16 @@ impl WatchCursor {
     /// The next events this watcher's interest lets through, where to go on, and where the ring ends.
     fn look(&self, max: usize) -> Result<(Vec<Arc<Event>>, u64, u64), Gone> {
         let state = self.resource.state.read();
-        let (posts, resume) = match state.groups.standing(&self.interest, self.next, &state.ring, max) {
-            Standing::Lost => return Err(Gone { floor: state.ring.floor() }),
-            Standing::At(posts, resume) => (posts, resume),
+        let floor = state.ring.floor();
+        let standing = match state.groups.standing(&self.interest, self.next, &state.ring, max) {
+            // What left the ring, it knows.
+            Standing::Lost if self.progress >= floor && self.history == state.history => {
+                let next = state.ring.first_after(self.progress);
+                state.groups.standing(&self.interest, next, &state.ring, max)
+            }
+            standing => standing,
         };
+        let Standing::At(posts, resume) = standing else { return Err(Gone { floor }) };
         #[cfg(seeded_bug = "watch_skips_event")]
         let resume = if resume < state.ring.end() { resume + 1 } else { resume };
         let found = posts.iter().filter_map(|post| state.ring.get(*post)).cloned().collect();

@@ -55,12 +55,15 @@ pub(super) struct State {
     kept: VecDeque<(Revision, Map)>,
     /// Some objects have not been in a window since they were loaded.
     loaded: bool,
+    /// How often what was before came to count for nothing.
+    pub(super) history: u64,
 }
 
 impl Resource {
     pub(super) fn new(prefix: Arc<str>, floor: Revision, bodies: Option<Arc<Bodies>>) -> Self {
         let (ring, groups) = (Ring::new(floor), Groups::default());
-        let state = State { map: Map::new(), revision: floor, ring, groups, kept: VecDeque::new(), loaded: false };
+        let (map, kept) = (Map::new(), VecDeque::new());
+        let state = State { map, revision: floor, ring, groups, kept, loaded: false, history: 0 };
         Self { prefix, state: RwLock::new(state), held: Arc::default(), bodies }
     }
 
@@ -85,10 +88,11 @@ impl Resource {
         Ok(entries)
     }
 
-    /// Replaces everything; every watcher has a hole in its history and must start again.
-    pub(super) fn reset(&self, map: Map, revision: Revision) -> Vec<Arc<Notify>> {
+    /// Replaces everything; every watcher that has a hole in its history must start again: all of them when the history is `another`.
+    pub(super) fn reset(&self, map: Map, revision: Revision, another: bool) -> Vec<Arc<Notify>> {
         let mut state = self.state.write();
         let state = &mut *state;
+        state.history += u64::from(another);
         // Dropped after the lock is released would be nicer, but a reset is rare and already slow.
         state.ring.reset(revision);
         state.groups.reset(state.ring.base());

@@ -163,6 +163,34 @@ fn a_reset_ends_every_watch_also_those_that_had_seen_everything() {
 }
 
 #[test]
+fn a_skip_ends_the_watches_that_missed_something_and_no_other() {
+    let view = View::new(DEFAULT_WINDOW_BYTES);
+    let x = key("a", "x");
+    view.apply(&[put(&x, 1, 0)]).unwrap();
+    let object = Interest::Object { namespace: "a".into(), name: "x".into() };
+    let watch = |after, interest: &Interest| view.watch(PODS, Revision(after), interest.clone(), None).unwrap();
+    for interest in [Interest::All, object] {
+        let mut behind = watch(1, &interest);
+        // Another server told them more than this one knew.
+        let [mut level, mut ahead] = [9, 10].map(|after| watch(after, &interest));
+        view.skip_to([entry(&x, 7, "", 1)], Revision(9));
+        view.apply(&[put(&x, 10, 7), put(&x, 11, 10)]).unwrap();
+        assert_eq!(behind.take(9).unwrap_err(), Gone { floor: Revision(9) });
+        assert_eq!(seen(&level.take(9).unwrap()), [(EventKind::Modified, 10), (EventKind::Modified, 11)]);
+        let told = ahead.take(9).unwrap();
+        assert_eq!((seen(&told), told.progress), (vec![(EventKind::Modified, 11)], Revision(11)));
+        view.reset([entry(&x, 1, "", 1)], Revision(1));
+        for cursor in [&mut level, &mut ahead] {
+            assert_eq!(
+                cursor.take(9).unwrap_err(),
+                Gone { floor: Revision(1) },
+                "of another history they know nothing"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_field_watcher_sees_objects_come_and_go() {
     let view = View::new(DEFAULT_WINDOW_BYTES);
     let x = key("a", "x");

@@ -110,8 +110,12 @@ impl FaultyLog {
 }
 
 impl Shared {
+    fn draws(&self, percent: u32) -> bool {
+        !self.calm.load(Ordering::Acquire) && self.rng.lock().percent(percent)
+    }
+
     fn strikes(&self, percent: u32, counter: &AtomicU64) -> bool {
-        let strikes = !self.calm.load(Ordering::Acquire) && self.rng.lock().percent(percent);
+        let strikes = self.draws(percent);
         counter.fetch_add(u64::from(strikes), Ordering::Relaxed);
         strikes
     }
@@ -216,14 +220,17 @@ impl Tail for FaultyTail {
         if !self.last.is_empty() && self.shared.strikes(faults.repeat, &bites.repeated) {
             return Ok(TailBatch { records: self.last.clone(), progress: self.progress });
         }
-        if self.shared.strikes(faults.compact, &bites.compacted) {
+        let compacts = self.shared.draws(faults.compact);
+        // A tail may also come in small pieces.
+        let max = 1 + usize::try_from(self.shared.rng.lock().below(max as u64)).unwrap_or(0);
+        let batch = self.inner.next(max).await?;
+        // Only who lacks something can be compacted away.
+        if compacts && !batch.records.is_empty() {
+            bites.compacted.fetch_add(1, Ordering::Relaxed);
             let floor = self.shared.inner.barrier().await?;
             self.shared.inner.trim(floor).await?;
             return Err(Error::Compacted { floor });
         }
-        // A tail may also come in small pieces.
-        let max = 1 + usize::try_from(self.shared.rng.lock().below(max as u64)).unwrap_or(0);
-        let batch = self.inner.next(max).await?;
         self.progress = batch.progress;
         self.last.clone_from(&batch.records);
         Ok(batch)
