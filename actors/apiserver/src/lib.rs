@@ -43,7 +43,7 @@ pub use config::Config;
 pub use in_process::InProcess;
 pub use lookup::ReaderLookup;
 pub use server::{Parts, Server};
-pub use start::{Options, Running, StartError, start};
+pub use start::{Assembly, Options, Running, StartError, assemble, start};
 pub use state::State;
 pub use target::Target;
 pub use termination::Termination;

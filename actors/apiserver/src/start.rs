@@ -10,7 +10,7 @@ use oarlock_auth::tokens::{Issuer, Verifier};
 use oarlock_auth::{Authenticators, Authorizers};
 use oarlock_meta::{MicroTime, Time};
 use oarlock_pki::tls::{ServingCertificate, server_config};
-use oarlock_pki::{ClientTrust, Pki, VerifyingKeys};
+use oarlock_pki::{ClientTrust, Pki, SigningKey, VerifyingKeys};
 use oarlock_registry::{Reader, index::StoredIndexer};
 use oarlock_runtime::{Phase, System};
 use oarlock_schema::Value;
@@ -26,6 +26,28 @@ use crate::server::{Parts, Server};
 use crate::state::State;
 use crate::streaming::Kubelets;
 use crate::{bootstrap, policy, termination};
+
+/// What a server is made of, but for the way to it.
+pub struct Assembly {
+    /// Facts of the server.
+    pub config: Config,
+    /// Where the state is kept.
+    pub log: Arc<dyn Log>,
+    /// How the store is set up.
+    pub store: oarlock_store::Options,
+    /// Signs ServiceAccount tokens.
+    pub signer: Arc<SigningKey>,
+    /// The way to kubelets.
+    pub kubelets: Kubelets,
+    /// Admission stages to leave out, by name.
+    pub disable_admission: Vec<String>,
+}
+
+impl std::fmt::Debug for Assembly {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assembly").field("config", &self.config).finish_non_exhaustive()
+    }
+}
 
 /// What a server is started with.
 pub struct Options {
@@ -88,9 +110,6 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
     let Options { mut config, pki, log, store, listener: socket, kubelets, disable_admission } = options;
     let address = socket.local_addr()?;
     config.port = address.port();
-    let store = Store::start(system, log, Arc::new(StoredIndexer), store).await?;
-    let reader = Reader::new(store.view().clone());
-
     let clients = ClientTrust::new([pki.ca.certificate()])?;
     let proxies = ClientTrust::new([pki.front_proxy_ca.certificate()])?;
     let keys = VerifyingKeys::new().with_pem(&pki.service_account_public_pem)?;
@@ -98,16 +117,44 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
     config.ca_pem = pki.ca.certificate_pem();
     config.client_ca_pem = pki.ca.certificate_pem();
     config.front_proxy_ca_pem = pki.front_proxy_ca.certificate_pem();
-    let audiences = vec![config.issuer.clone()];
-    let verifier = Verifier::new(vec![config.issuer.clone()], audiences.clone(), keys);
+    let issuers = vec![config.issuer.clone()];
     let authenticators = Authenticators::new()
         .with_clients(clients.clone())
-        .with_front_proxy(RequestHeader::standard(proxies, vec!["front-proxy-client".to_owned()]))
-        .with_tokens(verifier, Arc::new(ReaderLookup::new(reader.clone())));
+        .with_front_proxy(RequestHeader::standard(proxies, vec!["front-proxy-client".to_owned()]));
     let serving = ServingCertificate::new(&pki.serving)?;
     let tls = TlsAcceptor::from(Arc::new(server_config(serving, Some(&clients))?));
-    let issuer = Issuer::new(Arc::new(pki.service_account), config.issuer.clone(), audiences);
+    let signer = Arc::new(pki.service_account);
+    let assembly = Assembly { config, log, store, signer, kubelets, disable_admission };
+    let server = assemble(system, assembly, |reader| {
+        let verifier = Verifier::new(issuers.clone(), issuers, keys);
+        authenticators.with_tokens(verifier, Arc::new(ReaderLookup::new(reader.clone())))
+    })
+    .await?;
+    let (for_bootstrap, for_announcer, for_listener) = (server.clone(), server.clone(), server.clone());
+    let socket = listener::Socket::new(socket);
+    system.spawn_loop(&bootstrap::BOOTSTRAP, "main", move |ctx| bootstrap::run(ctx, for_bootstrap.clone())).await?;
+    let announce = move |ctx| termination::run(ctx, for_announcer.clone());
+    system.spawn_loop(&termination::ANNOUNCER, "main", announce).await?;
+    let run = move |ctx| listener::run(ctx, socket.clone(), tls.clone(), for_listener.clone());
+    system.spawn_loop(&listener::LISTENER, address.to_string(), run).await?;
+    Ok(Running { server, address })
+}
 
+/// Loads the store and starts everything that answers calls but a listener and what it is bootstrapped with: all there is for callers in this
+/// process. `authenticators` are for the others.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn assemble(
+    system: &System,
+    assembly: Assembly,
+    authenticators: impl FnOnce(&Reader) -> Authenticators,
+) -> Result<Server, StartError> {
+    let Assembly { config, log, store, signer, kubelets, disable_admission } = assembly;
+    let store = Store::start(system, log, Arc::new(StoredIndexer), store).await?;
+    let reader = Reader::new(store.view().clone());
+    let authenticators = authenticators(&reader);
+    let issuer = Issuer::new(signer, config.issuer.clone(), vec![config.issuer.clone()]);
     let stages = oarlock_admission::table::stages(&reader);
     let admission =
         Chain::new(stages.into_iter().filter(|s| !disable_admission.iter().any(|d| d == s.name())).collect());
@@ -127,14 +174,7 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
         turns: oarlock_admission::turns::Turns::new(),
     });
     policy::start(system, &server).await?;
-    let (for_bootstrap, for_announcer, for_listener) = (server.clone(), server.clone(), server.clone());
-    let socket = listener::Socket::new(socket);
-    system.spawn_loop(&bootstrap::BOOTSTRAP, "main", move |ctx| bootstrap::run(ctx, for_bootstrap.clone())).await?;
-    let announce = move |ctx| termination::run(ctx, for_announcer.clone());
-    system.spawn_loop(&termination::ANNOUNCER, "main", announce).await?;
-    let run = move |ctx| listener::run(ctx, socket.clone(), tls.clone(), for_listener.clone());
-    system.spawn_loop(&listener::LISTENER, address.to_string(), run).await?;
-    Ok(Running { server, address })
+    Ok(server)
 }
 
 /// Events go `ttl` after they were made or last told that what they are about happened again, whatever times they came with.

@@ -3,4 +3,6 @@
 //! One module per domain. A failing seed prints the one command that replays it.
 
 #[cfg(test)]
+mod replicas;
+#[cfg(test)]
 mod runtime;

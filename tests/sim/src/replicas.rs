@@ -1,0 +1,83 @@
+//! Several API servers over one shared log, in virtual time, disturbed in every way that a network, a log and a process can be, and judged by
+//! `oarlock-check`, which shares no code with them.
+//!
+//! A seed is one world: two or three replicas, each a real API server in this process (store, View, admission, verbs) over the shared log; clients
+//! that write, read, list in pages and watch, at a server drawn anew for each call; and two who strike with faults drawn from the
+//! seed. The history of clients and of the log is judged by rules W1 to W7 (`docs/operations/histories.md`).
+//!
+//! All of it runs in one current-thread runtime, so no turmoil is needed: what makes a host is that nobody reaches it but by messages, and
+//! every message goes over a [`wire`]. A kill cuts a process off from all wires for good (`replica`).
+//!
+//! A fault that left no mark has shown nothing: each kind must have bitten in a tenth of the seeds, and a seed in which none has bitten does not count.
+//!
+//! ```text
+//! OARLOCK_SEED=17 cargo test -p oarlock-tests-sim replicas             # one seed
+//! OARLOCK_SEEDS=10000 cargo test -p oarlock-tests-sim replicas         # many; prints what bit
+//! ```
+
+mod client;
+mod history;
+mod link;
+mod nemesis;
+mod replica;
+mod truth;
+mod watcher;
+mod wire;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use oarlock_check::Rule;
+use oarlock_runtime::Universe;
+
+/// Everything that must have bitten in a tenth of the seeds, and what it must have come to.
+const KINDS: [&str; 22] = [
+    "crash",
+    "bounce",
+    "tail cancelled",
+    "compacted under a reader",
+    "log: partition",
+    "log: requests lost",
+    "log: answers lost",
+    "log: held",
+    "log: tail held",
+    "log: late",
+    "clients: partition",
+    "clients: answers lost",
+    "clients: held",
+    "slow consumer",
+    "watch told 410",
+    // Of the log itself (`FaultyLog`).
+    "lost answers",
+    "dropped",
+    "late",
+    "refused",
+    "stalled",
+    "repeated",
+    "compacted",
+];
+
+#[test]
+fn two_hundred_seeds_of_faults_break_no_rule() {
+    let swept = Universe::sweep_threads(200, world::run);
+    let marked = swept.iter().filter(|(_, outcome)| !outcome.value.marks.is_empty()).count();
+    let mut seeds: BTreeMap<&str, usize> = KINDS.iter().map(|kind| (*kind, 0)).collect();
+    let mut asked: BTreeMap<Rule, u64> = BTreeMap::new();
+    for (_, outcome) in &swept {
+        outcome.value.marks.keys().for_each(|kind| *seeds.entry(kind).or_default() += 1);
+        outcome.value.asked.iter().for_each(|(rule, times)| *asked.entry(*rule).or_default() += times);
+    }
+    println!("{} seeds, {marked} with marks", swept.len());
+    seeds.iter().for_each(|(kind, seeds)| println!("{kind:<26} bit in {seeds} seeds"));
+    asked.iter().for_each(|(rule, times)| println!("{rule:<4} asked {times} times"));
+    if swept.len() == 1 {
+        return;
+    }
+    assert!(marked * 100 >= swept.len() * 95, "only {marked} of {} seeds show anything", swept.len());
+    let tame: Vec<_> = seeds.iter().filter(|(_, bitten)| **bitten * 10 < swept.len()).collect();
+    assert!(tame.is_empty(), "these did not bite in a tenth of the seeds: {tame:?}");
+    assert_eq!(seeds.len(), KINDS.len(), "a fault that is not in the table");
+    assert!(asked.values().all(|times| *times > 0), "{asked:?}");
+    let hashes: BTreeSet<u64> = swept.iter().map(|(_, outcome)| outcome.hash).collect();
+    assert_eq!(hashes.len(), swept.len(), "two seeds ran alike");
+}

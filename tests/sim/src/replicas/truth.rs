@@ -1,0 +1,146 @@
+//! The log that all replicas share. What it commits it writes down itself, from its own tail, before anybody hears of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use oarlock_check::history::{Floor, Line, Record, Truth as Covered};
+use oarlock_meta::Revision;
+use oarlock_runtime::{Instant, clock};
+use oarlock_storage::{
+    Append, Error, GroupOutcome, Health, Key, Loaded, Log, MemoryLog, Piece, Sharing, Tail, TailBatch, Value,
+};
+use oarlock_testkit::history::{body, tag};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::history::Recorder;
+
+/// What all keys begin with; histories leave it out.
+pub(super) const ROOT: &str = "/registry/";
+
+/// See the module's text.
+pub(super) struct Truth {
+    log: MemoryLog,
+    own: Mutex<Box<dyn Tail>>,
+    /// When each revision was committed.
+    times: Mutex<BTreeMap<Revision, Instant>>,
+    moved: Arc<Notify>,
+    recorder: Arc<Recorder>,
+}
+
+impl Truth {
+    pub(super) async fn new(recorder: Arc<Recorder>) -> Self {
+        let log = MemoryLog::new();
+        let own = Mutex::new(log.tail(Revision::ZERO).await.unwrap());
+        Self { log, own, times: Mutex::default(), moved: Arc::default(), recorder }
+    }
+
+    /// The last revision.
+    pub(super) fn revision(&self) -> Revision {
+        self.log.health().revision
+    }
+
+    /// Whether everything up to a revision has been there for so long.
+    pub(super) fn is_older(&self, revision: Revision, age: Duration) -> bool {
+        self.times.lock().get(&revision).is_some_and(|at| at.elapsed() >= age)
+    }
+
+    /// Writes down that history up to a revision may be gone.
+    pub(super) fn floor(&self, revision: Revision) {
+        self.recorder.write(Line::Floor(Floor { revision: revision.get(), at: self.recorder.now() }));
+    }
+
+    /// Writes down what the records cover.
+    pub(super) fn close(&self, own: Vec<String>) {
+        self.recorder.write(Line::Truth(Covered { after: 0, through: self.revision().get(), own }));
+    }
+
+    fn write_down(&self) {
+        let mut own = self.own.lock();
+        while let Some(batch) = own.next(1024).now_or_never() {
+            for record in batch.unwrap().records {
+                self.times.lock().insert(record.revision, clock::now());
+                let object = record.value.as_ref().map(|value| serde_json::from_slice(value).unwrap());
+                let object: Option<serde_json::Value> = object;
+                let labels = object.as_ref().and_then(|object| object["metadata"]["labels"].as_object());
+                let labels = labels.into_iter().flatten().map(|(k, v)| (k.clone(), v.as_str().unwrap().to_owned()));
+                self.recorder.write(Line::Record(Record {
+                    revision: record.revision.get(),
+                    key: record.key.as_str().trim_start_matches(ROOT).to_owned(),
+                    prev: record.prev.map(Revision::get),
+                    body: object.as_ref().map(body),
+                    tag: object.as_ref().and_then(|object| tag(object).map(str::to_owned)),
+                    labels: labels.collect(),
+                }));
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Log for Truth {
+    async fn commit(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>> {
+        let outcomes = self.log.commit(groups).await;
+        self.write_down();
+        self.moved.notify_waiters();
+        outcomes
+    }
+
+    async fn tail(&self, after: Revision) -> Result<Box<dyn Tail>, Error> {
+        Ok(Box::new(Following { inner: self.log.tail(after).await?, moved: Arc::clone(&self.moved) }))
+    }
+
+    async fn load(&self, each: &mut (dyn FnMut(Piece) + Send)) -> Result<Loaded, Error> {
+        self.log.load(each).await
+    }
+
+    async fn body(&self, key: &Key, revision: Revision) -> Result<Option<Value>, Error> {
+        self.log.body(key, revision).await
+    }
+
+    async fn barrier(&self) -> Result<Revision, Error> {
+        self.log.barrier().await
+    }
+
+    async fn trim(&self, revision: Revision) -> Result<(), Error> {
+        self.log.trim(revision).await?;
+        self.floor(revision);
+        Ok(())
+    }
+
+    async fn raise(&self, to: Revision) -> Result<(), Error> {
+        self.log.raise(to).await
+    }
+
+    fn health(&self) -> Health {
+        self.log.health()
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Shared
+    }
+}
+
+/// A tail that is woken in turn: the memory log's own order of waking is drawn by tokio.
+struct Following {
+    inner: Box<dyn Tail>,
+    moved: Arc<Notify>,
+}
+
+#[async_trait]
+impl Tail for Following {
+    async fn next(&mut self, max: usize) -> Result<TailBatch, Error> {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            if let Some(batch) = self.inner.next(max).now_or_never() {
+                return batch;
+            }
+            moved.await;
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One watch through ends, breaks and servers, each event written down. Some do not read for a long time, again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use oarlock_check::history::{End, Event as Heard, Labels, Line, Open, Told};
+use oarlock_client::{Event, ListOptions, Object};
+use oarlock_meta::Revision;
+use oarlock_runtime::{Instant, Rng, clock};
+
+use super::client::{Client, NAMESPACE, gold, prefix, read, row, selector};
+use super::world::World;
+
+/// Longer than a server's window: for who sleeps so long, history may be gone.
+const LONGEST_PAUSE: Duration = Duration::from_secs(9);
+/// Who sleeps while this much is written was slow.
+const MISSED: u64 = 10;
+/// For how long the last event is waited for, when nothing is in its way any more.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the module's text.
+pub(super) struct Watcher {
+    world: Arc<World>,
+    lister: Client,
+    plural: &'static str,
+    index: usize,
+    labels: Labels,
+    slow: bool,
+    name: String,
+    rng: Rng,
+    /// How often it began anew.
+    generation: u64,
+}
+
+/// How a stream of events ended.
+enum Ended {
+    /// In order, or not.
+    Resume,
+    /// What comes next is gone.
+    Gone,
+    /// Everything was told.
+    Done,
+}
+
+impl Watcher {
+    /// The `number`th watch of the `index`th resource.
+    pub(super) fn new(world: Arc<World>, plural: &'static str, index: usize, number: u64, mut rng: Rng) -> Self {
+        let name = format!("w{index}-{number}");
+        let lister = Client::new(Arc::clone(&world), name.clone(), rng.fork());
+        let labels = if number % 2 == 1 { gold() } else { Labels::new() };
+        Self { world, lister, plural, index, labels, slow: number >= 2, name, rng, generation: 0 }
+    }
+
+    /// Lists, watches, resumes; begins anew after a 410; until the last write was told or did not come in time.
+    pub(super) async fn run(mut self) {
+        let mut position = None;
+        let mut patience: Option<Instant> = None;
+        loop {
+            let last = self.last();
+            let late = last > 0 && patience.get_or_insert_with(|| clock::after(PATIENCE)).passed();
+            if late || (last > 0 && position.is_some_and(|position| position >= last)) {
+                return self.end(last);
+            }
+            let from = match position {
+                Some(from) => from,
+                None => match self.lister.start_of_watch(self.plural).await {
+                    Some(from) => {
+                        self.generation += 1;
+                        from
+                    }
+                    None => continue,
+                },
+            };
+            let (told, ended) = self.watch(from).await;
+            position = Some(told).filter(|_| !matches!(ended, Ended::Gone));
+            if matches!(ended, Ended::Done) {
+                return self.end(self.last());
+            }
+        }
+    }
+
+    /// The last revision that it must tell; 0: nobody knows yet.
+    fn last(&self) -> u64 {
+        self.world.last[self.index].load(Ordering::Relaxed)
+    }
+
+    fn id(&self) -> String {
+        format!("{}-{}", self.name, self.generation)
+    }
+
+    fn end(&self, through: u64) {
+        let end = End { watch: self.id(), at: self.world.recorder.now(), through: Some(through) };
+        // One that never began has nothing to end.
+        if self.generation > 0 {
+            self.world.recorder.write(Line::End(end));
+        }
+    }
+
+    /// One stream: how far it told, and how it ended.
+    async fn watch(&mut self, from: u64) -> (u64, Ended) {
+        let replica = Arc::clone(self.rng.pick(&self.world.replicas).unwrap());
+        self.world.recorder.write(Line::Watch(Open {
+            watch: self.id(),
+            client: self.name.clone(),
+            replica: replica.name.clone(),
+            key: prefix(self.plural),
+            selector: self.labels.clone(),
+            from,
+            at: self.world.recorder.now(),
+        }));
+        let options = ListOptions {
+            resource_version: Some(Revision(from)),
+            allow_bookmarks: true,
+            timeout: Some(Duration::from_secs(3 + self.rng.below(10))),
+            ..ListOptions::labels(selector(&self.labels))
+        };
+        let Some(mut stream) = replica.watch(row(self.plural), NAMESPACE, options).await else {
+            clock::sleep(Duration::from_millis(20)).await;
+            return (from, Ended::Resume);
+        };
+        let mut position = from;
+        while let Ok(Some(events)) = stream.next().await {
+            for event in events {
+                match self.hear(&event) {
+                    Some(told) => position = told,
+                    None if matches!(&event, Event::Error(status) if status.code == 410) => {
+                        return (position, Ended::Gone);
+                    }
+                    None => return (position, Ended::Resume),
+                }
+            }
+            let last = self.last();
+            if last > 0 && position >= last {
+                return (position, Ended::Done);
+            }
+            if last == 0 && self.slow && self.rng.chance(1, 3) {
+                clock::sleep(self.rng.jitter(LONGEST_PAUSE, 80)).await;
+                let slow = self.world.truth.revision().get() >= position + MISSED;
+                self.world.marks.note("slow consumer", u64::from(slow));
+            }
+        }
+        (position, Ended::Resume)
+    }
+
+    /// Writes an event down; how far it told, `None` for an error.
+    fn hear(&self, event: &Event) -> Option<u64> {
+        let heard = |told, object: &Object| {
+            let (value, hash) = read(object);
+            let key = prefix(self.plural) + value["metadata"]["name"].as_str().unwrap();
+            Heard { told, key, revision: Some(object.revision.get()), body: Some(hash), ..Heard::default() }
+        };
+        let heard = match event {
+            Event::Added(object) => heard(Told::Added, object),
+            Event::Modified(object) => heard(Told::Modified, object),
+            Event::Deleted(object) => heard(Told::Deleted, object),
+            Event::Bookmark { revision, .. } => {
+                Heard { told: Told::Bookmark, revision: Some(revision.get()), ..Heard::default() }
+            }
+            Event::Error(status) if status.code == 410 => Heard { told: Told::Gone, ..Heard::default() },
+            Event::Error(_) => return None,
+        };
+        let revision = heard.revision;
+        if heard.told == Told::Gone {
+            self.world.marks.note("watch told 410", 1);
+        }
+        self.world.recorder.write(Line::Event(Heard { watch: self.id(), at: self.world.recorder.now(), ..heard }));
+        revision
+    }
+}

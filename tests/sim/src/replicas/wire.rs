@@ -1,0 +1,113 @@
+//! The way between two parties: each message takes its time, and may be late, held until the way is healed, or lost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_runtime::{Rng, clock};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// How often each fault bit: changed what somebody else saw or how long it took. One that did not has shown nothing.
+#[derive(Debug, Default)]
+pub(super) struct Marks(Mutex<BTreeMap<&'static str, u64>>);
+
+impl Marks {
+    pub(super) fn note(&self, fault: &'static str, times: u64) {
+        if times > 0 {
+            *self.0.lock().entry(fault).or_default() += times;
+        }
+    }
+
+    pub(super) fn all(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().clone()
+    }
+}
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Request,
+    Answer,
+    /// Events that nobody asked for one by one.
+    Stream,
+}
+
+pub(super) const EVERYTHING: &[Kind] = &[Kind::Request, Kind::Answer, Kind::Stream];
+
+/// What becomes of a message; later ones are worse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// It takes up to so long.
+    Late(Duration),
+    /// It arrives when the way is healed.
+    Held,
+    /// It never arrives.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Cut {
+    id: u64,
+    fault: &'static str,
+    what: &'static [Kind],
+    way: Way,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Wire {
+    cuts: Mutex<(u64, Vec<Cut>)>,
+    healed: Notify,
+    rng: Mutex<Rng>,
+    marks: Arc<Marks>,
+}
+
+impl Wire {
+    pub(super) fn new(rng: Rng, marks: Arc<Marks>) -> Self {
+        Self { cuts: Mutex::default(), healed: Notify::new(), rng: Mutex::new(rng), marks }
+    }
+
+    /// Lets a fault do this to messages of these kinds, until [`Wire::heal`].
+    pub(super) fn cut(&self, fault: &'static str, what: &'static [Kind], way: Way) -> u64 {
+        let mut cuts = self.cuts.lock();
+        cuts.0 += 1;
+        let id = cuts.0;
+        cuts.1.push(Cut { id, fault, what, way });
+        id
+    }
+
+    /// Takes a cut away.
+    pub(super) fn heal(&self, id: u64) {
+        self.cuts.lock().1.retain(|cut| cut.id != id);
+        self.healed.notify_waiters();
+    }
+
+    /// Carries a message; whether it arrives.
+    pub(super) async fn pass(&self, kind: Kind) -> bool {
+        let travel = 200 + self.rng.lock().below(2800);
+        clock::sleep(Duration::from_micros(travel)).await;
+        let mut told = false;
+        loop {
+            let healed = self.healed.notified();
+            tokio::pin!(healed);
+            healed.as_mut().enable();
+            let Some((way, fault)) = self.worst(kind) else { return true };
+            self.marks.note(fault, u64::from(!std::mem::replace(&mut told, true)));
+            match way {
+                Way::Late(most) => {
+                    let late = self.rng.lock().jitter(most, 100);
+                    clock::sleep(late).await;
+                    return true;
+                }
+                Way::Held => healed.await,
+                Way::Lost => return false,
+            }
+        }
+    }
+
+    fn worst(&self, kind: Kind) -> Option<(Way, &'static str)> {
+        let cuts = self.cuts.lock();
+        cuts.1.iter().filter(|cut| cut.what.contains(&kind)).map(|cut| (cut.way, cut.fault)).max()
+    }
+}
