@@ -2,6 +2,7 @@
 //! control, priority classes, the `kubernetes` Service, the authentication ConfigMap, this server's Lease.
 
 mod kubernetes;
+mod mesh;
 mod objects;
 mod reconcile;
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use oarlock_auth::UserInfo;
+use oarlock_client::Fence;
 use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 use parking_lot::Mutex;
@@ -16,14 +17,16 @@ pub struct Caller {
     pub agent: Str,
     /// When the call must be answered.
     pub deadline: Instant,
+    /// The claim under which it writes; compared in the commit itself.
+    pub fence: Option<Fence>,
     warnings: Mutex<Vec<String>>,
 }
 
 impl Caller {
-    /// A caller without warnings.
+    /// A caller without warnings, and without a claim.
     #[must_use]
     pub fn new(user: Arc<UserInfo>, agent: Str, deadline: Instant) -> Self {
-        Self { user, agent, deadline, warnings: Mutex::default() }
+        Self { user, agent, deadline, fence: None, warnings: Mutex::default() }
     }
 
     /// Adds a text for a `Warning: 299` header, once.

@@ -43,7 +43,8 @@ impl InProcess {
 impl Transport for InProcess {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
         let budget = request.timeout;
-        let caller = self.caller(budget);
+        let mut caller = self.caller(budget);
+        caller.fence.clone_from(&request.fence);
         let call = self.server.call(&caller, request);
         let late = |_| Status::timeout("the call took too long", 0);
         clock::timeout(budget, call).await.map_err(late)?

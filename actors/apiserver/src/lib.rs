@@ -19,6 +19,7 @@ pub mod in_process;
 mod logs;
 mod lookup;
 mod metrics;
+pub mod milestones;
 mod openapi;
 mod ownership;
 mod page;

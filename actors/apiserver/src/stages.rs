@@ -1,11 +1,11 @@
 //! The stages that every write passes between decoding and commit.
 
 use oarlock_admission::{Attributes, Operation, Subject};
-use oarlock_meta::Status;
+use oarlock_meta::{GroupResource, Status};
 use oarlock_registry::kind::{Request, Requester};
 pub(crate) use oarlock_registry::stored::encode;
-use oarlock_schema::Obj;
-use oarlock_storage::Append;
+use oarlock_schema::{Obj, resource};
+use oarlock_storage::{Append, Cause, Fence};
 use oarlock_store::{Entry, EntryParts, Write, WriteError};
 use std::sync::Arc;
 
@@ -78,6 +78,7 @@ pub(crate) async fn commit(
         let parts = if revision.is_zero() { EntryParts { splice: None, ..parts } } else { parts };
         return Ok(Commit::Done(Arc::new(Entry::new(append.key, &value, revision, parts))));
     }
+    let append = fenced(caller, append)?;
     let own = Write { append, parts: Some(parts) };
     let result = if together.is_empty() {
         server.store().write(own, caller.deadline).await
@@ -92,8 +93,26 @@ pub(crate) async fn commit(
     };
     match result {
         Ok(entry) => Ok(Commit::Done(entry)),
+        Err(WriteError::Conflict { cause: Cause::Fence, .. }) => Err(stale(caller)),
         Err(WriteError::Conflict { index, .. }) => Ok(Commit::Conflict { own: index == 0 }),
         Err(other) => Err(crate::errors::write(&other)),
+    }
+}
+
+/// The write under the caller's claim, if it has one: a second compare of the same commit, since whatever this server has read of the
+/// Assignment may be old.
+fn fenced(caller: &Caller, append: Append) -> Result<Append, Status> {
+    let Some(claim) = &caller.fence else { return Ok(append) };
+    let row = resource("oarlock.dev", "v1", "assignments");
+    let key = row.and_then(|row| oarlock_registry::key::key(row, "", &claim.unit));
+    let key = key.ok_or_else(|| Status::internal_error("the schema has no assignments"))?;
+    Ok(append.fenced(Fence { key, at: claim.epoch }))
+}
+
+fn stale(caller: &Caller) -> Status {
+    match &caller.fence {
+        Some(claim) => Status::stale_owner(&GroupResource::new("oarlock.dev", "assignments"), &claim.unit, claim),
+        None => Status::internal_error("a write without a claim was refused for its claim"),
     }
 }
 

@@ -22,10 +22,11 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Config;
 use crate::http::listener;
 use crate::lookup::ReaderLookup;
+use crate::milestones::MILESTONES;
 use crate::server::{Parts, Server};
 use crate::state::State;
 use crate::streaming::Kubelets;
-use crate::{bootstrap, policy, termination};
+use crate::{bootstrap, milestones, policy, termination};
 
 /// What a server is made of, but for the way to it.
 pub struct Assembly {
@@ -174,6 +175,8 @@ pub async fn assemble(
         turns: oarlock_admission::turns::Turns::new(),
     });
     policy::start(system, &server).await?;
+    let for_milestones = server.clone();
+    system.spawn_loop(&MILESTONES, "main", move |ctx| milestones::run(ctx, for_milestones.clone())).await?;
     Ok(server)
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use oarlock_meta::Revision;
 use oarlock_runtime::Watched;
 use tokio::sync::watch;
 
@@ -19,6 +20,8 @@ pub struct State {
     /// Requests under way that end by themselves.
     requests: Arc<watch::Sender<usize>>,
     watches: Arc<AtomicUsize>,
+    /// Watches tell their clients when they have come past this.
+    milestone: Arc<Watched<Revision>>,
 }
 
 impl Default for State {
@@ -30,6 +33,7 @@ impl Default for State {
             watches_end: Arc::default(),
             requests: Arc::new(watch::Sender::new(0)),
             watches: Arc::default(),
+            milestone: Arc::new(Watched::new(Revision::ZERO)),
         }
     }
 }
@@ -104,6 +108,17 @@ impl State {
     /// Waits until none is under way.
     pub async fn requests_done(&self) {
         let _ = self.requests.subscribe().wait_for(|requests| *requests == 0).await;
+    }
+
+    /// Clients want to know soon that their watches have come past `revision`.
+    pub fn set_milestone(&self, revision: Revision) {
+        self.milestone.set(revision);
+    }
+
+    /// The last milestone, and those to come.
+    #[must_use]
+    pub fn milestones(&self) -> &Arc<Watched<Revision>> {
+        &self.milestone
     }
 
     /// Counts a watch; the future tells when it is to end, and over how long all are spread.

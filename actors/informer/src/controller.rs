@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use oarlock_mesh::{Placement, Scope};
 use oarlock_runtime::kind::{ActorKind, OnShutdown, Phase};
 use oarlock_runtime::{Failure, LoopHandle, System};
 
@@ -17,11 +18,13 @@ use crate::own_writes::OwnWrites;
 use crate::work_queue::WorkQueue;
 
 mod run;
+mod share;
 mod source;
 #[cfg(test)]
 mod tests;
 
 use run::Shared;
+use share::Share;
 use source::{Source, Watched};
 
 /// The row of controllers; the actor's key is the controller's name.
@@ -93,6 +96,7 @@ impl Controller {
             row,
             reconcile: Arc::new(reconcile),
             sources: Vec::new(),
+            share: Share::default(),
             own: Arc::default(),
             queue: Arc::default(),
         }
@@ -120,6 +124,7 @@ pub struct ControllerBuilder {
     row: ControllerRow,
     reconcile: Arc<dyn Reconcile>,
     sources: Vec<Arc<dyn Source>>,
+    share: Share,
     own: Arc<OwnWrites>,
     queue: Arc<WorkQueue<Key>>,
 }
@@ -175,6 +180,13 @@ impl ControllerBuilder {
         self
     }
 
+    /// Only the keys of the units of `scope` that `placement` holds are reconciled, each under its unit's claim. Without this all are.
+    #[must_use]
+    pub fn placed(mut self, placement: &Placement, scope: Scope) -> Self {
+        self.share = Share::of(placement, scope);
+        self
+    }
+
     /// Uses this queue, which others may add to.
     #[must_use]
     pub fn queue(mut self, queue: &Arc<WorkQueue<Key>>) -> Self {
@@ -185,8 +197,8 @@ impl ControllerBuilder {
     /// The controller.
     #[must_use]
     pub fn build(self) -> Controller {
-        let Self { row, reconcile, sources, own, queue } = self;
-        Controller { shared: Arc::new(Shared::new(row, reconcile, sources, own, queue)) }
+        let Self { row, reconcile, sources, share, own, queue } = self;
+        Controller { shared: Arc::new(Shared::new(row, reconcile, sources, share, own, queue)) }
     }
 
     /// Builds and starts it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use oarlock_meta::Status;
 use oarlock_schema::{Resource, Str};
 
+use crate::fence;
 use crate::object::{List, Object};
 use crate::options::ListOptions;
 use crate::raw::{RawReply, RawRequest};
@@ -66,7 +67,9 @@ impl Client {
         call: Call,
     ) -> Result<Reply, Status> {
         let (namespace, name) = (Str::from(namespace), Str::from(name));
-        self.transport.call(Request { resource, subresource, namespace, name, call, timeout: self.timeout }).await
+        let fence = if call.is_read() { None } else { fence::current() };
+        let request = Request { resource, subresource, namespace, name, call, fence, timeout: self.timeout };
+        self.transport.call(request).await
     }
 
     /// As [`Client::call`], for calls that are answered with an object.

@@ -4,11 +4,13 @@
 //!   them as they are.
 //! * [`Transport`] carries them as one fixed identity; [`WatchStream`] hands out events in batches.
 //! * [`Client`] is what controllers, schedulers and kubelets hold: typed convenience over a transport, a budget for every call.
+//! * [`mod@fence`]: writes under a claim that somebody else may have taken over.
 //!
 //! Bodies are shared bytes ([`Object`]); nothing is decoded until somebody asks for [`Object::obj`].
 
 mod bodies;
 mod client;
+pub mod fence;
 pub mod https;
 mod object;
 mod options;
@@ -20,6 +22,7 @@ mod verbs;
 mod wire;
 
 pub use client::Client;
+pub use fence::Fence;
 pub use https::{Endpoint, Https};
 pub use object::{List, Object};
 pub use options::{

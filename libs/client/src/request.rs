@@ -6,6 +6,7 @@ use bytes::Bytes;
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::{Obj, Resource, Str};
 
+use crate::fence::Fence;
 use crate::object::{List, Object};
 use crate::options::{DeleteOptions, GetOptions, ListOptions, PatchType, WriteOptions};
 
@@ -22,6 +23,8 @@ pub struct Request {
     pub name: Str,
     /// The verb and what goes with it.
     pub call: Call,
+    /// The claim under which a write is made.
+    pub fence: Option<Fence>,
     /// Budget of the whole call, retries included. The transport answers with a 504 Status when it is spent.
     pub timeout: Duration,
 }

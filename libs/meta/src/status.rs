@@ -122,6 +122,8 @@ pub mod cause {
     pub const RESOURCE_VERSION_TOO_LARGE: &str = "ResourceVersionTooLarge";
     /// The namespace is being deleted.
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
+    /// The writer's claim is not the current one; it must stop to act under it. Ours.
+    pub const STALE_OWNER: &str = "StaleOwner";
     /// A PodDisruptionBudget forbids the eviction.
     pub const DISRUPTION_BUDGET: &str = "DisruptionBudget";
 }
@@ -261,6 +263,12 @@ impl Status {
     #[must_use]
     pub fn is_server_timeout(&self) -> bool {
         self.reason == Reason::ServerTimeout
+    }
+
+    /// The claim under which the write was made is not the current one: nothing was written, and nothing will be under it.
+    #[must_use]
+    pub fn is_stale_owner(&self) -> bool {
+        self.cause(cause::STALE_OWNER).is_some()
     }
 
     /// The details, made if absent.

@@ -4,10 +4,20 @@ use super::*;
 
 #[derive(serde::Deserialize)]
 pub(crate) struct Facts {
+    #[serde(default)]
     pub(crate) kubernetes: String,
     pub(crate) types: Vec<Type>,
     pub(crate) groups: Vec<Group>,
     pub(crate) resources: Vec<ResourceRow>,
+}
+
+impl Facts {
+    /// Adds those of another file.
+    pub(crate) fn extend(&mut self, more: Self) {
+        self.types.extend(more.types);
+        self.groups.extend(more.groups);
+        self.resources.extend(more.resources);
+    }
 }
 
 #[derive(serde::Deserialize)]

@@ -4,7 +4,7 @@
 //! * [`value`]: the tree that decoders build and encoders walk; [`Obj`] is a whole object.
 //! * [`canonical`]: the form in which every write ends before comparison, admission and storage.
 //! * [`views`]: zero-copy typed access, one type per schema type.
-//! * [`resources`]: the 66 resources with their verbs, columns and storage facts.
+//! * [`resources`]: upstream's 66 resources and our own (group `oarlock.dev`), with their verbs, columns and storage facts.
 //!
 //! See `docs/adr/0002-owned-value-tree.md` for why the tree is made this way.
 

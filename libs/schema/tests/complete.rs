@@ -7,9 +7,11 @@ use oarlock_schema::{ListType, Presence, RESOURCES, Shape, TYPES, canonical, res
 
 #[test]
 fn serves_what_a_default_server_serves() {
-    let subresources: usize = RESOURCES.iter().map(|r| r.subresources.len()).sum();
-    let versions: usize = GROUPS.iter().map(|(_, versions)| versions.len()).sum();
-    assert_eq!((RESOURCES.len(), subresources, versions), (66, 45, 22));
+    let upstreams = |group: &str| group != "oarlock.dev";
+    let resources: Vec<_> = RESOURCES.iter().filter(|r| upstreams(r.group)).collect();
+    let subresources: usize = resources.iter().map(|r| r.subresources.len()).sum();
+    let versions: usize = GROUPS.iter().filter(|(group, _)| upstreams(group)).map(|(_, versions)| versions.len()).sum();
+    assert_eq!((resources.len(), subresources, versions), (66, 45, 22));
 }
 
 #[test]

@@ -83,6 +83,7 @@ impl Normaliser {
                 *value = Value::from("<server port>");
             }
             Value::Array(items) => {
+                items.retain(|item| !is_ours(item));
                 items.iter_mut().for_each(|item| self.value(key, item));
                 if UNORDERED.contains(&key) {
                     items.sort_by_cached_key(order);
@@ -95,7 +96,7 @@ impl Normaliser {
 
     fn object(&mut self, map: &mut Map<String, Value>) {
         let whole = std::mem::take(map);
-        for (key, mut value) in whole {
+        for (key, mut value) in whole.into_iter().filter(|(key, _)| !key.starts_with("apis/oarlock.dev")) {
             self.value(&key, &mut value);
             let key = if key.contains("k:{\"uid") { self.text("", &key) } else { key };
             map.insert(key, value);
@@ -137,6 +138,15 @@ impl Normaliser {
         }
         self.revisions.entry(text.to_owned()).or_insert_with(|| format!("<revision of {}>", self.step)).clone()
     }
+}
+
+/// What stands in lists beside upstream's: our own API group, and objects that are named after us.
+fn is_ours(item: &Value) -> bool {
+    let names = [&item["name"], &item["metadata"]["name"], &item["object"]["metadata"]["name"]];
+    names
+        .into_iter()
+        .filter_map(Value::as_str)
+        .any(|name| name.starts_with("oarlock") || name.ends_with(".oarlock.dev"))
 }
 
 /// Leaves out what upstream's own loops write to an object, or to those of a list or table.

@@ -21,6 +21,7 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     objects.push(authentication(server)?);
     objects.push(token_tracking()?);
     objects.push(kubelet_client()?);
+    objects.extend(super::mesh::all()?);
     Ok(objects)
 }
 

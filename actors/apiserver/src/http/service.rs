@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use oarlock_auth::{Attributes, PeerCertificates, UserInfo, impersonation};
-use oarlock_client::{Call, PatchType};
+use oarlock_client::{Call, Fence, PatchType, fence};
 use oarlock_meta::{FieldSelector, GoDuration, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
@@ -41,11 +41,16 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Ok(known) => known,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
+    let fence = match claim(request.headers()) {
+        Ok(fence) => fence,
+        Err(status) => return respond::status(&status, accept.as_deref()),
+    };
     // Whoever is behind a proxy must not see these.
     server.authenticators().clear(request.headers_mut());
     impersonation::clear(request.headers_mut());
     let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let caller = Caller::new(user, Str::new(agent), clock::after(limit));
+    let mut caller = Caller::new(user, Str::new(agent), clock::after(limit));
+    caller.fence = fence;
     warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
     let method = request.method().clone();
@@ -93,6 +98,13 @@ fn authenticate(server: &Server, peer: Option<&PeerCertificates>, headers: &Head
         server.authorize(&check.attributes(&known.user))?;
     }
     Ok((Arc::new(wish.user), known.warning.map(str::to_owned)))
+}
+
+/// The claim under which the request writes.
+fn claim(headers: &HeaderMap) -> Result<Option<Fence>, Status> {
+    let Some(value) = headers.get(fence::HEADER) else { return Ok(None) };
+    let parsed = value.to_str().ok().and_then(|text| text.parse().ok()).ok_or(fence::Malformed);
+    parsed.map(Some).map_err(|why| Status::bad_request(format!("invalid header {}: {why}", fence::HEADER)))
 }
 
 /// How long the request may take: what it asks for with `timeout`, but no longer than the server allows. Watches and streams take as long as

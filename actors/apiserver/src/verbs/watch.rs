@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Fuse};
 use oarlock_client::{ListOptions, VersionMatch};
 use oarlock_meta::{Revision, Status};
-use oarlock_runtime::{Instant, clock, rng};
+use oarlock_runtime::{Instant, Watched, clock, rng};
 use oarlock_store::{Entry, Event, EventKind, Gone, Interest, View, WatchCursor};
 
 use super::selection::Selection;
@@ -64,6 +64,9 @@ pub struct Watch {
     bookmarks: bool,
     next_bookmark: Instant,
     ends: Instant,
+    /// Moments at which a bookmark is worth more than at others.
+    milestones: Arc<Watched<Revision>>,
+    milestone: Revision,
     last_bookmark: Revision,
     over: bool,
     /// Tells when the server ends, and over how long its watches are spread.
@@ -139,6 +142,8 @@ pub async fn watch(
         bookmarks: options.allow_bookmarks,
         next_bookmark: clock::after(BOOKMARK_EVERY),
         ends: clock::after(lifetime),
+        milestones: Arc::clone(server.state().milestones()),
+        milestone: server.state().milestones().get(),
         last_bookmark,
         over: false,
         server_ends: server_ends.boxed().fuse(),
@@ -249,6 +254,11 @@ impl Watch {
                     continue;
                 }
                 next = cursor.next_batch(BATCH, wake) => next,
+                passed = self.milestones.wait_for(|at| *at > self.milestone), if self.bookmarks => {
+                    self.milestone = passed;
+                    self.next_bookmark = clock::now();
+                    continue;
+                }
             };
             let batch = match next {
                 Ok(batch) => batch,

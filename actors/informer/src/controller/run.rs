@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{join_all, select_all};
-use oarlock_meta::Status;
+use oarlock_client::fence;
+use oarlock_mesh::Claim;
+use oarlock_meta::{Revision, Status};
 use oarlock_runtime::clock::Instant;
 use oarlock_runtime::{Failure, LoopCtx, clock};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::share::Share;
 use super::source::Source;
 use super::{ControllerRow, Reconcile, Requeue};
 use crate::key::Key;
@@ -31,6 +34,7 @@ pub(super) struct Shared {
     pub(super) queue: Arc<WorkQueue<Key>>,
     reconcile: Arc<dyn Reconcile>,
     sources: Vec<Arc<dyn Source>>,
+    share: Share,
     own: Arc<OwnWrites>,
     counts: Mutex<Counts>,
     metrics: QueueMetrics,
@@ -58,11 +62,12 @@ impl Shared {
         row: ControllerRow,
         reconcile: Arc<dyn Reconcile>,
         sources: Vec<Arc<dyn Source>>,
+        share: Share,
         own: Arc<OwnWrites>,
         queue: Arc<WorkQueue<Key>>,
     ) -> Self {
         let metrics = QueueMetrics::new(row.name);
-        Self { row, queue, reconcile, sources, own, counts: Mutex::default(), metrics }
+        Self { row, queue, reconcile, sources, share, own, counts: Mutex::default(), metrics }
     }
 
     fn publish(&self, ctx: &LoopCtx) {
@@ -74,12 +79,15 @@ pub(super) async fn run(ctx: LoopCtx, shared: Arc<Shared>) -> Result<(), Failure
     let feeds = shared.clone();
     let stop = ctx.token();
     let mut feeding = ctx.spawn("feed", async move {
-        let feed = select_all(feeds.sources.iter().map(|source| source.feed(&feeds.queue)));
+        let enqueue = |key| feeds.share.enqueue(&feeds.queue, key);
+        let feed = select_all(feeds.sources.iter().map(|source| source.feed(&enqueue)));
+        let keep = feeds.share.keep(feeds.row.name, &feeds.sources, &feeds.queue);
         // Ends with the controller: a gate waits for who is inside.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             _ = feed => {}
+            () = keep => {}
         }
     })?;
     if shared.sources.is_empty() {
@@ -117,7 +125,7 @@ pub(super) async fn run(ctx: LoopCtx, shared: Arc<Shared>) -> Result<(), Failure
 async fn synced(ctx: &LoopCtx, shared: &Shared) -> bool {
     loop {
         shared.publish(ctx);
-        let all = join_all(shared.sources.iter().map(|source| source.synced(clock::after(SYNC))));
+        let all = join_all(shared.sources.iter().map(|source| source.at_least(Revision::ZERO, clock::after(SYNC))));
         let Some(all) = ctx.or_stop(all).await else { return false };
         if let Some(lagging) = all.into_iter().find_map(Result::err) {
             tracing::warn!(controller = shared.row.name, %lagging, "waiting for caches");
@@ -132,6 +140,7 @@ async fn synced(ctx: &LoopCtx, shared: &Shared) -> bool {
 struct Turn {
     shared: Arc<Shared>,
     key: Key,
+    claim: Claim,
     began: Instant,
     finished: bool,
 }
@@ -152,9 +161,17 @@ impl Drop for Turn {
 /// A free worker and the next key for it. Cancel safe.
 async fn turn(shared: &Arc<Shared>, workers: &Arc<Semaphore>) -> Option<(Turn, OwnedSemaphorePermit)> {
     let permit = workers.clone().acquire_owned().await.ok()?;
-    let (key, waited) = shared.queue.get_timed().await?;
-    shared.metrics.took(shared.queue.stats(), waited);
-    Some((Turn { shared: shared.clone(), key, began: clock::now(), finished: false }, permit))
+    loop {
+        let (key, waited) = shared.queue.get_timed().await?;
+        let Some(claim) = shared.share.claim(&key) else {
+            // Its unit has gone to somebody else since it was added.
+            shared.queue.forget(&key);
+            shared.queue.done(&key);
+            continue;
+        };
+        shared.metrics.took(shared.queue.stats(), waited);
+        return Some((Turn { shared: shared.clone(), key, claim, began: clock::now(), finished: false }, permit));
+    }
 }
 
 async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
@@ -164,7 +181,7 @@ async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
     if !shared.own.wait(&turn.key, own).await {
         tracing::warn!(controller = name, key = %turn.key, "caches do not show own writes; deciding without");
     }
-    let result = shared.reconcile.reconcile(&turn.key).await;
+    let result = fence::scope(turn.claim.fence.clone(), shared.reconcile.reconcile(&turn.key)).await;
     turn.finished = true;
     let (key, queue) = (&turn.key, &shared.queue);
     let mut counts = shared.counts.lock();
@@ -184,6 +201,10 @@ async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
             counts.failed += 1;
             counts.last_error = format!("{key}: {error}");
             let status = error.downcast_ref::<Status>();
+            if status.is_some_and(Status::is_stale_owner) {
+                tracing::info!(controller = name, %key, %error, "the unit has gone to somebody else");
+                shared.share.lost(&turn.claim);
+            }
             let pause = match status.and_then(Status::retry_after) {
                 Some(seconds) => {
                     let pause = Duration::from_secs(seconds.into());

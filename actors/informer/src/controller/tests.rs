@@ -5,6 +5,8 @@ use oarlock_meta::{GroupResource, Revision};
 use oarlock_runtime::{ActorStatus, Universe, clock, rng, shutdown, trace};
 use parking_lot::Mutex;
 
+mod placed;
+
 use super::*;
 use crate::item::Item;
 use crate::testing::{Config, object, soon, system, until};

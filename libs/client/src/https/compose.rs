@@ -8,6 +8,7 @@ use oarlock_meta::Status;
 use oarlock_schema::Resource;
 use serde::Serialize;
 
+use crate::fence;
 use crate::options::{DeleteOptions, ListOptions, WriteOptions};
 use crate::raw::RawRequest;
 use crate::request::{Call, Request};
@@ -61,7 +62,12 @@ pub(super) fn call(request: &Request) -> Result<Composed, Status> {
     query.pair("timeout", format_args!("{seconds}s"));
     let mut uri = path(request.resource, &request.namespace, &request.name, request.subresource);
     query.append_to(&mut uri);
-    Ok(Composed { method, uri, headers: headers(media), body })
+    let mut headers = headers(media);
+    if let Some(fence) = &request.fence {
+        let value = HeaderValue::try_from(fence.to_string()).map_err(Status::internal_error)?;
+        headers.push((HeaderName::from_static(fence::HEADER), value));
+    }
+    Ok(Composed { method, uri, headers, body })
 }
 
 pub(super) fn watch(resource: &Resource, namespace: &str, options: &ListOptions) -> Result<Composed, Status> {

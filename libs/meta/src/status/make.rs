@@ -96,6 +96,16 @@ impl Status {
         Self::conflict(resource, name, OPTIMISTIC_LOCK)
     }
 
+    /// 409: the claim under which the write was made (`unit@epoch`) is not the current one. Ours; see `is_stale_owner`.
+    #[must_use]
+    pub fn stale_owner(resource: &GroupResource, name: &str, claim: impl fmt::Display) -> Self {
+        Self::conflict(resource, name, format!("{claim} is not the current assignment")).with_cause(
+            cause::STALE_OWNER,
+            claim.to_string(),
+            "",
+        )
+    }
+
     /// 409: server-side apply met fields of other managers; one cause per field and manager.
     #[must_use]
     pub fn apply_conflict(causes: Vec<Cause>, message: impl Into<String>) -> Self {

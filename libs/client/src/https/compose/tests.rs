@@ -13,6 +13,7 @@ fn request(group: &str, version: &str, plural: &str, (namespace, name): (&str, &
         namespace: namespace.into(),
         name: name.into(),
         call,
+        fence: None,
         timeout: Duration::from_millis(2500),
     }
 }

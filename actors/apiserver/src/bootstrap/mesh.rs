@@ -1,0 +1,42 @@
+//! What the crew may do for itself: say who is there (Leases in kube-system) and who works for which unit (Assignments).
+
+use oarlock_meta::Status;
+use oarlock_schema::resource;
+use serde_json::{Value, json};
+
+use super::objects::from_json;
+use super::reconcile::{Desired, Repair};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+const NAME: &str = "oarlock:mesh";
+const EVERYTHING: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
+/// The processes that share work among themselves.
+const CREW: [&str; 2] = ["system:kube-controller-manager", "system:kube-scheduler"];
+
+/// Roles and bindings.
+///
+/// # Errors
+/// 500 when the schema lacks RBAC.
+pub(super) fn all() -> Result<[Desired; 4], Status> {
+    let metadata = json!({"name": NAME});
+    let inside = json!({"name": NAME, "namespace": "kube-system"});
+    let assignments = json!([{"apiGroups": ["oarlock.dev"], "resources": ["assignments"], "verbs": EVERYTHING}]);
+    let leases = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": EVERYTHING}]);
+    let subjects: Vec<Value> =
+        CREW.iter().map(|user| json!({"apiGroup": GROUP, "kind": "User", "name": user})).collect();
+    let to = |kind: &str| json!({"apiGroup": GROUP, "kind": kind, "name": NAME});
+    let (rules, bound) = (Repair::AddItems("rules"), Repair::AddItems("subjects"));
+    let cluster = json!({"metadata": metadata, "roleRef": to("ClusterRole"), "subjects": subjects});
+    let local = json!({"metadata": inside, "roleRef": to("Role"), "subjects": subjects});
+    Ok([
+        object("clusterroles", json!({"metadata": metadata, "rules": assignments}), rules)?,
+        object("clusterrolebindings", cluster, bound)?,
+        object("roles", json!({"metadata": inside, "rules": leases}), rules)?,
+        object("rolebindings", local, bound)?,
+    ])
+}
+
+fn object(plural: &str, json: Value, repair: Repair) -> Result<Desired, Status> {
+    let row = resource(GROUP, "v1", plural);
+    from_json(row.ok_or_else(|| Status::internal_error(format!("no resource {plural}")))?, json, repair)
+}

@@ -1,0 +1,148 @@
+//! The units that this process holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use oarlock_client::Fence;
+use oarlock_meta::Revision;
+use tokio::sync::watch;
+
+use crate::unit::Unit;
+
+/// The right to act for a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What its writes are made under; none where nobody else could hold the unit.
+    pub fence: Option<Fence>,
+}
+
+impl Claim {
+    /// Since when it holds: whoever acts on it must have seen everything up to here.
+    #[must_use]
+    pub fn epoch(&self) -> Revision {
+        self.fence.as_ref().map_or(Revision::ZERO, |fence| fence.epoch)
+    }
+}
+
+type Held = Arc<BTreeMap<Unit, Revision>>;
+
+/// What this process may act for, as its actors see it. Clones see the same.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// `None`: everything, for good.
+    held: Option<Arc<watch::Sender<Held>>>,
+}
+
+/// Says what this process holds.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    held: Arc<watch::Sender<Held>>,
+}
+
+impl Placement {
+    /// Of the only process there is: it holds every unit, and nobody has to be fenced off.
+    #[must_use]
+    pub const fn everything() -> Self {
+        Self { held: None }
+    }
+
+    /// Whether this process holds everything, for good.
+    #[must_use]
+    pub const fn is_everything(&self) -> bool {
+        self.held.is_none()
+    }
+
+    /// Of one process among several; it holds nothing yet.
+    #[must_use]
+    pub fn shared() -> (Holder, Self) {
+        let held = Arc::new(watch::Sender::new(Held::default()));
+        (Holder { held: held.clone() }, Self { held: Some(held) })
+    }
+
+    /// The claim to a unit, if this process holds it.
+    #[must_use]
+    pub fn claim(&self, unit: &Unit) -> Option<Claim> {
+        let Some(held) = &self.held else { return Some(Claim { fence: None }) };
+        let epoch = *held.borrow().get(unit)?;
+        Some(Claim { fence: Some(Fence { unit: unit.as_str().into(), epoch }) })
+    }
+
+    /// Follows changes from now on.
+    #[must_use]
+    pub fn follow(&self) -> Changes {
+        Changes(self.held.as_ref().map(|held| held.subscribe()))
+    }
+
+    /// A write under `fence` was refused: the unit belongs to somebody else. Nothing is done for it from here on.
+    pub fn lost(&self, fence: &Fence) {
+        let Some(held) = &self.held else { return };
+        held.send_if_modified(|held| {
+            let stale =
+                |(unit, epoch): (&Unit, &Revision)| unit.as_str() == fence.unit.as_str() && *epoch == fence.epoch;
+            let was_held = held.iter().any(stale);
+            if was_held {
+                Arc::make_mut(held).retain(|unit, epoch| !stale((unit, epoch)));
+            }
+            was_held
+        });
+    }
+}
+
+/// Tells when what is held has changed.
+#[derive(Debug)]
+pub struct Changes(Option<watch::Receiver<Held>>);
+
+impl Changes {
+    /// Waits for the next change; for ever where everything is held.
+    pub async fn next(&mut self) {
+        let changed = match &mut self.0 {
+            Some(held) => held.changed().await.is_ok(),
+            None => false,
+        };
+        if !changed {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Holder {
+    /// From now on these are held, each since its epoch.
+    pub fn set(&self, units: BTreeMap<Unit, Revision>) {
+        self.held.send_if_modified(|held| {
+            let changed = **held != units;
+            if changed {
+                *held = Arc::new(units);
+            }
+            changed
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_process_holds_everything_without_a_claim() {
+        let claim = Placement::everything().claim(&Unit::singleton("x")).unwrap();
+        assert_eq!((claim.fence.clone(), claim.epoch()), (None, Revision::ZERO));
+    }
+
+    #[tokio::test]
+    async fn what_is_held_is_held_under_its_epoch_until_it_is_lost() {
+        let (holder, placement) = Placement::shared();
+        let (one, two) = (Unit::part("controllers", 1), Unit::part("controllers", 2));
+        let mut changes = placement.follow();
+        assert_eq!(placement.claim(&one), None);
+        holder.set(BTreeMap::from([(one.clone(), Revision(7)), (two.clone(), Revision(8))]));
+        changes.next().await;
+        let fence = placement.claim(&one).unwrap().fence.unwrap();
+        assert_eq!(fence.to_string(), "controllers-1@7");
+        // What is refused is an old claim: the present one stands.
+        placement.lost(&Fence { epoch: Revision(6), ..fence.clone() });
+        assert!(placement.claim(&one).is_some());
+        placement.lost(&fence);
+        changes.next().await;
+        assert_eq!((placement.claim(&one), placement.claim(&two).is_some()), (None, true));
+    }
+}

@@ -1,0 +1,103 @@
+//! What is assigned as a whole.
+
+use std::fmt;
+
+use oarlock_schema::Str;
+
+/// Into how many parts the keys of partitioned work are split. Fixed for good: every process must come to the same part.
+pub const PARTITIONS: u16 = 16;
+
+/// A unit; its text is the name of its Assignment: `controllers-3`, `singleton-node-lifecycle-controller`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Unit(Str);
+
+impl Unit {
+    /// One part of partitioned work.
+    #[must_use]
+    pub fn part(of: &str, number: u16) -> Self {
+        Self(format!("{of}-{number}").into())
+    }
+
+    /// Work that is done in one place.
+    #[must_use]
+    pub fn singleton(name: &str) -> Self {
+        Self(format!("singleton-{name}").into())
+    }
+
+    /// The name of its Assignment.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// To which units the keys of some work belong.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// All to this one.
+    One(Unit),
+    /// Each to a part, by its hash.
+    Parts(Vec<Unit>),
+}
+
+impl Scope {
+    /// Keys are split into [`PARTITIONS`] parts of `name`.
+    #[must_use]
+    pub fn parts(name: &str) -> Self {
+        Self::Parts((0..PARTITIONS).map(|number| Unit::part(name, number)).collect())
+    }
+
+    /// Every unit of it.
+    #[must_use]
+    pub fn units(&self) -> &[Unit] {
+        match self {
+            Self::One(unit) => std::slice::from_ref(unit),
+            Self::Parts(units) => units,
+        }
+    }
+
+    /// The unit of the key `namespace/name`.
+    #[must_use]
+    pub fn unit(&self, namespace: &str, name: &str) -> Option<&Unit> {
+        match self {
+            Self::One(unit) => Some(unit),
+            Self::Parts(units) => {
+                let part = hash(namespace, name) % u64::try_from(units.len().max(1)).unwrap_or(1);
+                units.get(usize::try_from(part).unwrap_or(0))
+            }
+        }
+    }
+}
+
+/// FNV-1a of `namespace/name`, with the high bits folded in: the low ones alone spread badly. Every release must agree.
+fn hash(namespace: &str, name: &str) -> u64 {
+    let bytes = namespace.bytes().chain([b'/']).chain(name.bytes());
+    let hash = bytes
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_never_change_and_are_even() {
+        let scope = Scope::parts("controllers");
+        let part = |namespace: &str, name: &str| scope.unit(namespace, name).unwrap().to_string();
+        // A process of another release holds other units if these change.
+        assert_eq!([part("default", "web"), part("", "node-1")], ["controllers-3", "controllers-10"]);
+        let mut counts = std::collections::BTreeMap::<String, usize>::new();
+        for number in 0..16_000 {
+            *counts.entry(part("default", &format!("web-{number}"))).or_default() += 1;
+        }
+        assert_eq!(counts.len(), usize::from(PARTITIONS));
+        assert!(counts.values().all(|count| (800..1200).contains(count)), "{counts:?}");
+    }
+}
