@@ -38,7 +38,8 @@ const OWNERS: &[(&str, &[&str])] = &[
 ];
 
 /// Actors that see the cluster only through the client and its informers.
-const CLIENT_SIDE: &[&str] = &["scheduler", "controllers", "cloud", "kubelet", "proxy", "dns", "konnectivity"];
+const CLIENT_SIDE: &[&str] =
+    &["scheduler", "controllers", "cloud", "kubelet", "proxy", "dns", "konnectivity", "placement"];
 const SERVER_SIDE: &[&str] = &["store", "registry", "admission", "auth", "flowcontrol", "audit", "apiserver"];
 
 /// Checks every workspace crate and fails with all findings.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Controller, Index, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Index, Item, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::{Obj, Resource, Value};
 
@@ -42,7 +42,8 @@ async fn start(env: Env) -> Result<(), Error> {
     let (shell, system, name) = (env.shell(), env.system.clone(), env.row.name);
     let role = must(Role::RESOURCE)?;
     let this = Aggregation { env, roles: roles.clone(), own: own.clone(), role };
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&roles)
         .watches(&roles, move |change, enqueue| {
             let states: Vec<&Arc<Item<Role>>> = [&change.old, &change.new].into_iter().flatten().collect();

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Change, Controller, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Change, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
@@ -67,7 +67,8 @@ async fn start(env: Env) -> Result<(), Error> {
         deployment: must(Deployment::RESOURCE)?,
         set: must(ReplicaSet::RESOURCE)?,
     };
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&deployments)
         .owns(&sets, "Deployment")
         .watches(&sets, move |change, enqueue| wanted_by(&orphans, change, enqueue))

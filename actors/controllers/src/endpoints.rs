@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use oarlock_client::DeleteOptions;
-use oarlock_informer::{Cache, Controller, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_meta::Status;
 use oarlock_runtime::Failure;
 use oarlock_schema::{Map, Obj, Resource, Value};
@@ -64,7 +64,8 @@ async fn start(env: Env) -> Result<(), Error> {
         resource: must(EndpointsView::RESOURCE)?,
     };
     let of_pods = services.clone();
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&services)
         .reconciles(&endpoints)
         .watches(&pods, move |change, enqueue| services_of(&of_pods, change, enqueue))

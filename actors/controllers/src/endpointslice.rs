@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Controller, Index, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Index, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
@@ -72,7 +72,8 @@ async fn start(env: Env) -> Result<(), Error> {
         slice: must(SliceView::RESOURCE)?,
     };
     let (of_pods, of_nodes) = (services.clone(), services.clone());
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&services)
         .watches(&pods, move |change, enqueue| services_of(&of_pods, change, enqueue))
         .watches(&slices, |change, enqueue| {

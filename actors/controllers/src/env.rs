@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use oarlock_client::Client;
-use oarlock_informer::{ControllerRow, Recorder, ResourceName, SharedInformers};
+use oarlock_informer::{
+    Controller, ControllerBuilder, ControllerRow, Reconcile, Recorder, ResourceName, SharedInformers,
+};
+use oarlock_mesh::{Placement, Scope, Unit};
 use oarlock_meta::Status;
 use oarlock_runtime::System;
 use oarlock_schema::Resource;
 
 use crate::start::Error;
-use crate::table::Row;
+use crate::table::{Placement as Spread, Row};
 
 /// Starts one controller.
 pub(crate) type Starter = fn(Env) -> BoxFuture<'static, Result<(), Error>>;
@@ -28,14 +31,37 @@ pub(crate) struct Env {
     pub(crate) informers: SharedInformers,
     /// Events, as its own identity.
     pub(crate) recorder: Recorder,
+    /// Which units this process holds.
+    pub(crate) placement: Placement,
     /// The cluster's CA certificates, PEM.
     pub(crate) root_ca: Arc<str>,
 }
 
 impl Env {
-    /// The shell's row.
-    pub(crate) fn shell(&self) -> ControllerRow {
-        ControllerRow::new(self.row.name, self.row.workers)
+    /// The shell in which it runs.
+    pub(crate) fn shell(&self) -> Shell {
+        let scope = match self.row.placement {
+            Spread::Key => Scope::parts(PARTS),
+            Spread::Singleton => Scope::One(Unit::singleton(self.row.name)),
+        };
+        Shell { row: ControllerRow::new(self.row.name, self.row.workers), placement: self.placement.clone(), scope }
+    }
+}
+
+/// The units of all controllers that are partitioned by key.
+pub(crate) const PARTS: &str = "controllers";
+
+/// What is the same for all controllers.
+pub(crate) struct Shell {
+    row: ControllerRow,
+    placement: Placement,
+    scope: Scope,
+}
+
+impl Shell {
+    /// The controller that does `reconcile` for the keys that are this process's.
+    pub(crate) fn controller(self, reconcile: impl Reconcile) -> ControllerBuilder {
+        Controller::new(self.row, reconcile).placed(&self.placement, self.scope)
     }
 }
 

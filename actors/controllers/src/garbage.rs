@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Change, Controller, Key, OwnWrites, Reconcile, Requeue, WorkQueue};
+use oarlock_informer::{Change, Key, OwnWrites, Reconcile, Requeue, WorkQueue};
 use oarlock_runtime::Failure;
 
 use crate::env::Env;
@@ -49,7 +49,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let (shell, system, name) = (env.shell(), env.system.clone(), env.row.name);
     let this =
         Collector { env, graph: graph.clone(), absent: Absent::default(), queue: queue.clone(), own: own.clone() };
-    let mut controller = Controller::new(shell, this).queue(&queue).own_writes(&own);
+    let mut controller = shell.controller(this).queue(&queue).own_writes(&own);
     for cache in graph.caches() {
         let graph = graph.clone();
         controller = controller.watches(cache, move |change, enqueue| concerns(&graph, change, enqueue));

@@ -25,5 +25,5 @@ mod table;
 mod taint_eviction;
 mod write;
 
-pub use start::{Error, Options, Started, start};
+pub use start::{Error, Options, Started, start, units};
 pub use table::{Placement, ROWS, Row};

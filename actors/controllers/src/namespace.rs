@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Controller, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::{RESOURCES, Resource};
 
@@ -54,7 +54,8 @@ async fn start(env: Env) -> Result<(), Error> {
     let namespace = must(NamespaceView::RESOURCE)?;
     let this = Namespaces { env, namespaces: namespaces.clone(), own: own.clone(), namespace, pod, others };
     let going = namespaces.clone();
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&namespaces)
         .watches(&pods, move |change, enqueue| {
             // The pods go first: the end of each brings the rest closer.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Controller, Index, Key, OwnWrites, Project, Reconcile, Requeue, Selection};
+use oarlock_informer::{Cache, Index, Key, OwnWrites, Project, Reconcile, Requeue, Selection};
 use oarlock_runtime::{Failure, clock};
 use oarlock_schema::Resource;
 
@@ -82,7 +82,8 @@ async fn start(env: Env) -> Result<(), Error> {
         pod: must(PodView::RESOURCE)?,
     };
     let others = nodes.clone();
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&nodes)
         .watches(&nodes, move |change, enqueue| {
             // The readiness of one decides whether others may be emptied.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt;
 use oarlock_client::DeleteOptions;
-use oarlock_informer::{Cache, Change, Controller, Index, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Change, Index, Item, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_meta::Status;
 use oarlock_runtime::{Failure, Instant, clock};
 use oarlock_schema::{Resource, Str};
@@ -78,7 +78,8 @@ async fn start(env: Env) -> Result<(), Error> {
         node: must(NodeView::RESOURCE)?,
     };
     let known = nodes.clone();
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .watches(&pods, move |change, enqueue| concerns(&known, &ended, change, enqueue))
         .watches(&nodes, |change, enqueue| {
             if change.new.is_none() {

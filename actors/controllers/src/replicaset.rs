@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Change, Controller, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Change, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
 
@@ -55,7 +55,8 @@ async fn start(env: Env) -> Result<(), Error> {
     let orphans = sets.clone();
     let this =
         ReplicaSets { env, sets: sets.clone(), pods: pods.clone(), candidates, siblings, own: own.clone(), set, pod };
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&sets)
         .owns(&pods, "ReplicaSet")
         .watches(&pods, move |change, enqueue| wanted_by(&orphans, change, enqueue))

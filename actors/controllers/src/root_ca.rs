@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Controller, Item, Key, OwnWrites, Project, Reconcile, Requeue, Selection};
+use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue, Selection};
 use oarlock_runtime::Failure;
 use oarlock_schema::{Map, Obj, Resource, Str, Value};
 
@@ -47,7 +47,8 @@ async fn start(env: Env) -> Result<(), Error> {
     let pem = Digest::value_of(&Value::from(&*env.root_ca));
     let map = must(CaBundle::RESOURCE)?;
     let this = Publisher { env, pem, namespaces: namespaces.clone(), maps: maps.clone(), own: own.clone(), map };
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&namespaces)
         .watches(&maps, |change, enqueue| enqueue(Key::cluster(change.key.namespace.clone())))
         .own_writes(&own);

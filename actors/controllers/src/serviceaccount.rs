@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use oarlock_informer::{Cache, Controller, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_runtime::Failure;
 use oarlock_schema::{Obj, Resource};
 
@@ -43,7 +43,8 @@ async fn start(env: Env) -> Result<(), Error> {
     let account = must(AccountView::RESOURCE)?;
     let this =
         ServiceAccounts { env, namespaces: namespaces.clone(), accounts: accounts.clone(), own: own.clone(), account };
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .reconciles(&namespaces)
         .watches(&accounts, |change, enqueue| {
             if change.new.is_none() && change.key.name == DEFAULT {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use oarlock_client::Client;
 use oarlock_informer::{Recorder, SharedInformers};
+use oarlock_mesh::{Placement, Scope, Unit};
 use oarlock_meta::Status;
 use oarlock_runtime::System;
 
 use crate::accounts;
-use crate::env::Env;
-use crate::table::{ROWS, Row};
+use crate::env::{Env, PARTS};
+use crate::table::{Placement as Spread, ROWS, Row};
 
 /// What is chosen about the controllers.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,15 @@ pub struct Options {
     pub disable: Vec<String>,
     /// The cluster's CA certificates (PEM) for ConfigMap `kube-root-ca.crt`; empty leaves its publisher out.
     pub root_ca: String,
+    /// Which units this process holds.
+    pub placement: Placement,
+}
+
+/// Every unit of the controllers: all processes must know the same.
+#[must_use]
+pub fn units() -> Vec<Unit> {
+    let single = ROWS.iter().filter(|row| row.placement == Spread::Singleton).map(|row| Unit::singleton(row.name));
+    Scope::parts(PARTS).units().iter().cloned().chain(single).collect()
 }
 
 /// The controllers could not be started.
@@ -84,6 +94,7 @@ pub async fn start(
             client,
             informers: informers.clone(),
             recorder,
+            placement: options.placement.clone(),
             root_ca: root_ca.clone(),
         };
         (row.start)(env).await?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt;
 use oarlock_client::DeleteOptions;
-use oarlock_informer::{Cache, Controller, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_meta::Status;
 use oarlock_runtime::Failure;
 use oarlock_schema::Resource;
@@ -54,7 +54,8 @@ async fn start(env: Env) -> Result<(), Error> {
     let pod = must(PodView::RESOURCE)?;
     let this = Eviction { env, nodes: nodes.clone(), pods: pods.clone(), own: own.clone(), pod };
     let (of_node, tainted) = (by_node(&pods), nodes.clone());
-    let controller = Controller::new(shell, this)
+    let controller = shell
+        .controller(this)
         .watches(&nodes, move |change, enqueue| {
             let before: Vec<&Taint> = change.old.iter().flat_map(|node| expelling(node)).collect();
             let after: Vec<&Taint> = change.new.iter().flat_map(|node| expelling(node)).collect();

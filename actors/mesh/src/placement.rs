@@ -24,13 +24,31 @@ impl Claim {
     }
 }
 
-type Held = Arc<BTreeMap<Unit, Revision>>;
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Held {
+    /// Nobody else could hold anything.
+    Everything,
+    /// These, each since its epoch.
+    Units(Arc<BTreeMap<Unit, Revision>>),
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self::Units(Arc::default())
+    }
+}
 
 /// What this process may act for, as its actors see it. Clones see the same.
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// `None`: everything, for good.
     held: Option<Arc<watch::Sender<Held>>>,
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Self::everything()
+    }
 }
 
 /// Says what this process holds.
@@ -63,7 +81,10 @@ impl Placement {
     #[must_use]
     pub fn claim(&self, unit: &Unit) -> Option<Claim> {
         let Some(held) = &self.held else { return Some(Claim { fence: None }) };
-        let epoch = *held.borrow().get(unit)?;
+        let epoch = match &*held.borrow() {
+            Held::Everything => return Some(Claim { fence: None }),
+            Held::Units(units) => *units.get(unit)?,
+        };
         Some(Claim { fence: Some(Fence { unit: unit.as_str().into(), epoch }) })
     }
 
@@ -77,11 +98,12 @@ impl Placement {
     pub fn lost(&self, fence: &Fence) {
         let Some(held) = &self.held else { return };
         held.send_if_modified(|held| {
+            let Held::Units(units) = held else { return false };
             let stale =
                 |(unit, epoch): (&Unit, &Revision)| unit.as_str() == fence.unit.as_str() && *epoch == fence.epoch;
-            let was_held = held.iter().any(stale);
+            let was_held = units.iter().any(stale);
             if was_held {
-                Arc::make_mut(held).retain(|unit, epoch| !stale((unit, epoch)));
+                Arc::make_mut(units).retain(|unit, epoch| !stale((unit, epoch)));
             }
             was_held
         });
@@ -108,11 +130,18 @@ impl Changes {
 impl Holder {
     /// From now on these are held, each since its epoch.
     pub fn set(&self, units: BTreeMap<Unit, Revision>) {
+        self.replace(Held::Units(Arc::new(units)));
+    }
+
+    /// From now on everything is: the server knows no Assignments, so nobody can be given any.
+    pub fn set_everything(&self) {
+        self.replace(Held::Everything);
+    }
+
+    fn replace(&self, next: Held) {
         self.held.send_if_modified(|held| {
-            let changed = **held != units;
-            if changed {
-                *held = Arc::new(units);
-            }
+            let changed = *held != next;
+            *held = next;
             changed
         });
     }

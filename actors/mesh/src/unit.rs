@@ -18,6 +18,12 @@ impl Unit {
         Self(format!("{of}-{number}").into())
     }
 
+    /// A unit of this name; a DNS label.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self(name.into())
+    }
+
     /// Work that is done in one place.
     #[must_use]
     pub fn singleton(name: &str) -> Self {

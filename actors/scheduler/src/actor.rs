@@ -12,6 +12,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use oarlock_client::{Client, ListOptions};
 use oarlock_informer::{Recorder, SharedInformers};
+use oarlock_mesh::{Claim, Placement};
 use oarlock_runtime::kind::{ActorKind, Phase};
 use oarlock_runtime::{Failure, Instant, LoopCtx, LoopHandle, System, clock, rng};
 use oarlock_schema::resource;
@@ -23,6 +24,7 @@ use crate::queue::{Popped, Stamp};
 
 mod bind;
 mod intake;
+mod post;
 mod seen;
 mod tell;
 
@@ -31,6 +33,7 @@ mod tests;
 
 use bind::Outcome;
 use intake::Intake;
+use post::Post;
 use seen::Seen;
 use tell::Teller;
 
@@ -56,12 +59,14 @@ pub struct Config {
     pub names: Vec<String>,
     /// How many bindings may be under way at once.
     pub max_binds: usize,
+    /// Which units this process holds.
+    pub placement: Placement,
 }
 
 impl Default for Config {
     /// Serves `default-scheduler`, with 256 bindings at once.
     fn default() -> Self {
-        Self { names: vec!["default-scheduler".to_owned()], max_binds: 256 }
+        Self { names: vec!["default-scheduler".to_owned()], max_binds: 256, placement: Placement::everything() }
     }
 }
 
@@ -150,6 +155,7 @@ struct Shell {
     engine: Engine,
     teller: Teller,
     binds: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    post: Post,
     origin: Instant,
     seen: Seen,
     published: Option<Instant>,
@@ -158,10 +164,12 @@ struct Shell {
 impl Shell {
     fn new(ctx: LoopCtx, parts: Arc<Parts>, intake: Intake) -> Self {
         let teller = Teller::new(parts.client.clone(), parts.recorder.clone(), intake.pods());
+        let post = Post::new(&parts.config.placement, intake.caches());
         Self {
             ctx,
             parts,
             intake,
+            post,
             engine: Engine::for_process(),
             teller,
             binds: FuturesUnordered::new(),
@@ -205,20 +213,21 @@ impl Shell {
     /// Makes decisions while there is room for bindings; returns how many.
     fn decide(&mut self) -> usize {
         let mut decided = 0;
+        let Some(claim) = self.post.claim() else { return 0 };
         while decided < SLICE && self.binds.len() < self.parts.config.max_binds {
             let now = self.now();
             let next = self.engine.next(now, &mut |below| rng::below(u64::from(below)) as u32);
             let Some(decision) = next else { break };
             decided += 1;
-            self.act(decision);
+            self.act(decision, &claim);
         }
         decided
     }
 
-    fn act(&mut self, decision: Decision) {
+    fn act(&mut self, decision: Decision, claim: &Claim) {
         match decision {
             Decision::Bind { popped, node, calls } => {
-                let task = bind::start(&self.ctx, &self.parts.client, popped, node, calls);
+                let task = bind::start(&self.ctx, &self.parts.client, claim, (popped, node), calls);
                 self.binds.push(task);
             }
             Decision::Unschedulable { popped, message } => {
@@ -248,7 +257,9 @@ impl Shell {
                 let now = self.now();
                 self.engine.unbound(&pod.uid, &node, now);
                 tracing::info!(pod = &*pod.name, node = &*node, attempt, failure = failure.text, "pod not bound");
-                if !failure.gone {
+                if let Some(fence) = &failure.stale {
+                    self.post.lost(fence);
+                } else if !failure.gone {
                     self.teller.failed(&pod, failure.text);
                 }
             }
@@ -263,13 +274,14 @@ impl Shell {
             .next_wakeup()
             .map_or_else(clock::never, |stamp| self.origin + Duration::from_nanos(stamp.0));
         let ctx = self.ctx.clone();
-        let (binds, teller, intake) = (&mut self.binds, &mut self.teller, &mut self.intake);
+        let (binds, teller, intake, post) = (&mut self.binds, &mut self.teller, &mut self.intake, &mut self.post);
         let event = ctx.or_stop(async {
             tokio::select! {
                 biased;
                 news = intake.next() => Wake::News(news),
                 Some(outcome) = binds.next(), if !binds.is_empty() => Wake::Bound(Box::new(outcome)),
                 () = teller.progress() => Wake::Nothing,
+                () = post.next() => Wake::Nothing,
                 () = clock::sleep_until(deadline) => Wake::Nothing,
             }
         });

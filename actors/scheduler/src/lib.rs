@@ -33,6 +33,12 @@ mod table;
 
 pub use actor::{Config, Error, KINDS, SCHEDULER, Scheduler};
 
+/// Whoever holds it decides on bindings.
+#[must_use]
+pub fn arbiter_unit() -> oarlock_mesh::Unit {
+    oarlock_mesh::Unit::named("arbiter")
+}
+
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

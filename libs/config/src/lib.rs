@@ -7,10 +7,12 @@
 
 mod data_dir;
 mod error;
+mod host;
 mod kubeconfig;
 
 pub use data_dir::DataDir;
 pub use error::{Error, Result};
+pub use host::host_name;
 pub use kubeconfig::{
     AuthInfo, ClientKey, Cluster, Context, Credential, Endpoint, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
     ServerTrust,

@@ -54,7 +54,10 @@ pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
         endpoint.user_agent = format!("{account}/{}", env!("CARGO_PKG_VERSION"));
         Client::new(Arc::new(Account::new(account, tokens.clone(), endpoint, spawn.clone())))
     });
-    let options = oarlock_controllers::Options { disable, root_ca };
+    let (units, host) = (oarlock_controllers::units(), oarlock_config::host_name()?);
+    let member = oarlock_placement::Options { role: "controllers", units, host };
+    let placement = oarlock_placement::start(system, manager.clone(), member).await?;
+    let options = oarlock_controllers::Options { disable, root_ca, placement };
     Ok(oarlock_controllers::start(system, manager, clients, options).await?)
 }
 

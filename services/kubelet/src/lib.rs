@@ -7,5 +7,5 @@ mod run;
 mod serve;
 
 pub use args::Args;
-pub use machine::{MachineArgs, host_name};
+pub use machine::MachineArgs;
 pub use run::run;

@@ -74,14 +74,6 @@ impl MachineArgs {
     }
 }
 
-/// The name that the host gives itself, as nodes are called.
-///
-/// # Errors
-/// When the kernel does not say.
-pub fn host_name() -> anyhow::Result<String> {
-    Ok(std::fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_lowercase())
-}
-
 /// The address from which this host would reach others. Nothing is sent.
 pub(crate) fn own_address() -> Option<IpAddr> {
     // A route decides; 203.0.113.1 (TEST-NET-3, RFC 5737) stands for "elsewhere".

@@ -12,7 +12,7 @@ use oarlock_runtime::{Phase, System};
 
 use crate::args::Args;
 use crate::identity::{self, Signer};
-use crate::machine::{host_name, own_address};
+use crate::machine::own_address;
 use crate::serve;
 
 /// Runs until a signal.
@@ -70,7 +70,7 @@ fn names(args: &Args, own: Option<String>, signs: bool) -> anyhow::Result<Vec<St
     let name = match (&args.node_name, own) {
         (Some(name), _) => name.clone(),
         (None, Some(own)) if !signs => own,
-        (None, _) => host_name()?,
+        (None, _) => oarlock_config::host_name()?,
     };
     Ok(vec![name])
 }

@@ -37,7 +37,7 @@ pub(crate) async fn start(system: &System, api: &Api, fleet: &Fleet, args: &Up) 
             fleet.follow_manifests(path.clone()).await?;
         }
         if args.runtime == "containerd" {
-            let name = oarlock_service_kubelet::host_name()?;
+            let name = oarlock_config::host_name()?;
             let client = client(&api.server, UserInfo::node(&name), "kubelet");
             fleet.add(client, args.machine.node(&name).await?).await?;
             lines.push(format!("kubelet             {name} ({})", args.runtime));
@@ -88,7 +88,8 @@ async fn controllers(system: &System, api: &Api, args: &Up) -> anyhow::Result<St
         client(&server, user, account)
     });
     let disable = args.disable.iter().filter(|d| !PARTS.contains(&d.as_str())).cloned().collect();
-    let options = oarlock_controllers::Options { disable, root_ca: api.server.config().ca_pem.clone() };
+    let root_ca = api.server.config().ca_pem.clone();
+    let options = oarlock_controllers::Options { disable, root_ca, ..oarlock_controllers::Options::default() };
     let started = oarlock_controllers::start(system, manager, clients, options).await?;
     Ok(format!("controllers         {}", started.controllers.len()))
 }

@@ -26,7 +26,10 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let endpoint = Endpoint::new(&resolved, concat!("kube-scheduler/", env!("CARGO_PKG_VERSION")))?;
     let connections = system.gate("client", Phase::Informers);
     let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
-    let config = Config { names: args.scheduler_name, max_binds: args.max_binds };
+    let (units, host) = (vec![oarlock_scheduler::arbiter_unit()], oarlock_config::host_name()?);
+    let member = oarlock_placement::Options { role: "scheduler", units, host };
+    let placement = oarlock_placement::start(&system, client.clone(), member).await?;
+    let config = Config { names: args.scheduler_name, max_binds: args.max_binds, placement };
     Scheduler::spawn(&system, client, config).await?;
     tracing::info!(servers = ?resolved.servers().collect::<Vec<_>>(), "scheduler runs");
     match shutdown::run(&system, signals, Graces::default()).await {

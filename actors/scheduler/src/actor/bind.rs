@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use oarlock_client::Client;
+use oarlock_client::{Client, Fence, fence};
+use oarlock_mesh::Claim;
 use oarlock_meta::Status;
 use oarlock_runtime::LoopCtx;
 use oarlock_schema::resource;
@@ -23,6 +24,8 @@ pub(super) struct Unbound {
     pub(super) text: String,
     /// The pod is no more, so there is nobody to tell.
     pub(super) gone: bool,
+    /// Somebody else decides now: the claim that was refused.
+    pub(super) stale: Option<Fence>,
 }
 
 /// What came of a binding.
@@ -40,12 +43,14 @@ pub(super) struct Outcome {
 pub(super) fn start(
     ctx: &LoopCtx,
     client: &Client,
-    popped: Popped,
-    node: Arc<str>,
+    claim: &Claim,
+    (popped, node): (Popped, Arc<str>),
     calls: Vec<Call>,
 ) -> BoxFuture<'static, Outcome> {
     let (client, pod, to) = (client.clone(), Arc::clone(&popped.pod), Arc::clone(&node));
-    let task = ctx.spawn("bind", async move { perform(&client, &pod, &to, &calls).await });
+    let claimed = claim.fence.clone();
+    let task =
+        ctx.spawn("bind", fence::scope(claimed.clone(), async move { perform(&client, &pod, &to, &calls).await }));
     async move {
         let result = match task {
             Ok(task) => match task.await {
@@ -53,10 +58,11 @@ pub(super) fn start(
                 Ok(Err(status)) => Err(Unbound {
                     text: format!("running Bind plugin \"DefaultBinder\": {status}"),
                     gone: status.is_not_found(),
+                    stale: claimed.filter(|_| status.is_stale_owner()),
                 }),
-                Err(error) => Err(Unbound { text: error.to_string(), gone: false }),
+                Err(error) => Err(Unbound { text: error.to_string(), gone: false, stale: None }),
             },
-            Err(closed) => Err(Unbound { text: closed.to_string(), gone: true }),
+            Err(closed) => Err(Unbound { text: closed.to_string(), gone: true, stale: None }),
         };
         Outcome { popped, node, result }
     }

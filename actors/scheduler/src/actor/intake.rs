@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use oarlock_informer::{Cache, Change, Changes, Item, Notice, Project, SharedInformers};
+use oarlock_informer::{Cache, Change, Changes, Fresh, Item, Notice, Project, SharedInformers};
 use oarlock_runtime::Failure;
 
 use crate::engine::Engine;
@@ -71,6 +71,19 @@ impl Intake {
             replication_controllers: Feed::open(informers).await?,
             pods: Feed::open(informers).await?,
         })
+    }
+
+    /// Everything that is read.
+    pub(super) fn caches(&self) -> Vec<Arc<dyn Fresh>> {
+        vec![
+            self.namespaces.cache.clone(),
+            self.nodes.cache.clone(),
+            self.services.cache.clone(),
+            self.replica_sets.cache.clone(),
+            self.stateful_sets.cache.clone(),
+            self.replication_controllers.cache.clone(),
+            self.pods.cache.clone(),
+        ]
     }
 
     /// The pods as the API has them.

@@ -1,0 +1,206 @@
+//! The one member of a role that gives out its units.
+//!
+//! Its own post is an Assignment like any other (`coordinator-<role>`), and what it writes is fenced by it: of two that believe to hold the post
+//! only one can write. The first member at work takes it when nobody at work holds it; who leaves gives out what it has itself until then.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_client::{DeleteOptions, Fence, decode, fence};
+use oarlock_informer::Cache;
+use oarlock_mesh::Unit;
+use oarlock_meta::{MicroTime, Revision, Status};
+use oarlock_runtime::kind::OnShutdown;
+use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, clock};
+use oarlock_schema::Str;
+use serde_json::json;
+
+use crate::liveness::{Lease, Liveness};
+use crate::plan::{Held, State, plan};
+use crate::start::Crew;
+use crate::view::{AssignmentView, LeaseView, NAMESPACE, is_leaving};
+
+/// The row of coordinators.
+pub(crate) static COORDINATOR: ActorKind = ActorKind {
+    name: "placement.coordinator",
+    on_shutdown: OnShutdown::Finish,
+    phase: Phase::Crew,
+    ..ActorKind::DEFAULT
+};
+
+/// A unit that has come to somebody stays so long, unless it must go.
+const SETTLE: Duration = Duration::from_secs(10);
+/// A look around without any change, so that balance comes in steps.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a write may take to show.
+const SHOWN: Duration = Duration::from_secs(2);
+const CHANGES: usize = 1024;
+
+/// Coordinates while this member holds the post, until it is stopped.
+///
+/// # Errors
+/// When the caches cannot be had; the actor is then restarted.
+pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
+    if !crew.is_served(&ctx).await {
+        ctx.cancelled().await;
+        return Ok(());
+    }
+    let (leases, assignments) = crew.caches().await?;
+    if !crew.synced(&ctx).await {
+        return Ok(());
+    }
+    let (mut members, mut units) = (leases.subscribe(CHANGES), assignments.subscribe(CHANGES));
+    let post = format!("coordinator-{}", crew.role);
+    let mut desk =
+        Desk { live: Liveness::new(crew.me.clone()), came: BTreeMap::new(), post, crew, leases, assignments };
+    loop {
+        ctx.heartbeat();
+        let wake = ctx.protected(desk.look()).await;
+        let change = async {
+            tokio::select! {
+                biased;
+                _ = members.next() => {}
+                _ = units.next() => {}
+                () = clock::sleep_until(wake) => {}
+            }
+        };
+        if ctx.or_stop(change).await.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+struct Desk {
+    crew: Arc<Crew>,
+    leases: Arc<Cache<LeaseView>>,
+    assignments: Arc<Cache<AssignmentView>>,
+    live: Liveness,
+    /// When each unit was seen to come to its holder.
+    came: BTreeMap<Unit, (Revision, Instant)>,
+    post: String,
+}
+
+impl Desk {
+    /// Does what is to be done now; returns when to look again without a change.
+    async fn look(&mut self) -> Instant {
+        let now = clock::now();
+        let leases: BTreeMap<Str, Lease> = self.leases.list().iter().map(|lease| known(lease)).collect();
+        if let Some(members) = self.live.judge(&leases, now)
+            && let Err(status) = self.coordinate(&members, now).await
+        {
+            tracing::info!(role = self.crew.role, %status, "coordination is tried again");
+        }
+        let soon = now + LOOK;
+        self.live.next(&leases, now).map_or(soon, |ends| ends.min(soon))
+    }
+
+    async fn coordinate(&mut self, members: &BTreeMap<Str, State>, now: Instant) -> Result<(), Status> {
+        let held: BTreeMap<String, (Str, Revision)> = self
+            .assignments
+            .list()
+            .iter()
+            .map(|unit| (unit.meta.name().to_owned(), (unit.value.holder.clone(), unit.meta.revision)))
+            .collect();
+        match held.get(&self.post) {
+            Some((holder, epoch)) if *holder == self.crew.me => {
+                let fence = Fence { unit: self.post.as_str().into(), epoch: *epoch };
+                fence::scope(Some(fence), self.give_out(members, &held, now)).await
+            }
+            Some((holder, _)) if members.get(holder) == Some(&State::Working) => Ok(()),
+            vacant => {
+                let first = members.iter().find(|(_, state)| **state == State::Working).map(|(name, _)| name);
+                if first != Some(&self.crew.me) {
+                    return Ok(());
+                }
+                tracing::info!(role = self.crew.role, member = self.crew.me.as_str(), "takes the coordinator's post");
+                let written = self.assign(&self.post, &self.crew.me, vacant.map(|(_, epoch)| *epoch)).await?;
+                self.shown(written).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn give_out(
+        &mut self,
+        members: &BTreeMap<Str, State>,
+        held: &BTreeMap<String, (Str, Revision)>,
+        now: Instant,
+    ) -> Result<(), Status> {
+        let mut holders = BTreeMap::new();
+        for unit in &self.crew.units {
+            let Some((holder, epoch)) = held.get(unit.as_str()) else { continue };
+            let known = self.came.contains_key(unit);
+            let came = self.came.entry(unit.clone()).or_insert((*epoch, now));
+            if came.0 != *epoch {
+                *came = (*epoch, now);
+            }
+            // What was there when this coordinator began may have been there for long.
+            let settling = known && now - came.1 < SETTLE;
+            holders.insert(unit.clone(), Held { holder: holder.clone(), settling });
+        }
+        let moves = plan(&self.crew.units, members, &holders);
+        let mut last = None;
+        for (unit, to) in &moves {
+            let from = held.get(unit.as_str());
+            tracing::info!(%unit, from = from.map_or("", |(holder, _)| holder.as_str()), to = to.as_str(), "unit moves");
+            match self.assign(unit.as_str(), to, from.map(|(_, epoch)| *epoch)).await {
+                Ok(written) => last = Some(written),
+                Err(status) if status.is_conflict() && !status.is_stale_owner() => {
+                    tracing::info!(%unit, %status, "unit was moved by somebody else");
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        if let Some(last) = last {
+            self.shown(last).await;
+            return Ok(());
+        }
+        self.bury(members).await
+    }
+
+    /// Whose time is long over, and who holds nothing any more, needs no Lease.
+    async fn bury(&self, members: &BTreeMap<Str, State>) -> Result<(), Status> {
+        for (name, _) in members.iter().filter(|(_, state)| **state == State::Gone) {
+            let Some(lease) = self.leases.get(&oarlock_informer::Key::new(NAMESPACE, name.clone())) else { continue };
+            let options = DeleteOptions { resource_version: Some(lease.meta.revision), ..DeleteOptions::default() };
+            match self.crew.client.delete(self.crew.leases, NAMESPACE, name, options).await {
+                Err(status) if !status.is_conflict() && !status.is_not_found() => return Err(status),
+                _ => tracing::info!(member = name.as_str(), "is gone"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a unit to a member, if it is still held as of `epoch`.
+    async fn assign(&self, unit: &str, to: &str, epoch: Option<Revision>) -> Result<Revision, Status> {
+        let resource = self.crew.assignments;
+        let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
+        let Some(epoch) = epoch else {
+            let spec = json!({"holderIdentity": to, "acquireTime": now});
+            let object = json!({"metadata": {"name": unit}, "spec": spec}).to_string();
+            return Ok(self.crew.client.create(resource, decode(resource.ty, object.as_bytes())?).await?.revision);
+        };
+        let mut object = self.crew.client.get(resource, "", unit).await?.obj()?;
+        let transitions = object.at(&["spec", "transitions"]).and_then(|n| n.as_int()).unwrap_or(0);
+        object.set_at(&["spec", "holderIdentity"], to);
+        object.set_at(&["spec", "acquireTime"], now);
+        object.set_at(&["spec", "transitions"], transitions.saturating_add(1));
+        if let Some(mut meta) = object.meta_mut() {
+            meta.set_resource_version(epoch.to_string());
+        }
+        Ok(self.crew.client.update(resource, object).await?.revision)
+    }
+
+    /// Waits until the cache shows a write of one's own, so that it is not made twice.
+    async fn shown(&self, written: Revision) {
+        if let Err(lagging) = self.assignments.at_least(written, clock::after(SHOWN)).await {
+            tracing::warn!(%lagging, "own assignments do not show");
+        }
+    }
+}
+
+fn known(lease: &oarlock_informer::Item<LeaseView>) -> (Str, Lease) {
+    let lasts = Duration::from_secs(lease.value.seconds);
+    (lease.meta.key.name.clone(), Lease { revision: lease.meta.revision, lasts, leaving: is_leaving(&lease.meta) })
+}

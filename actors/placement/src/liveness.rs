@@ -1,0 +1,124 @@
+//! Who seems to live, as seen from here.
+//!
+//! A Lease counts from the moment at which this process saw it change, on its own monotonic clock: no two clocks are compared, and a step of
+//! the wall clock moves nothing. Whoever cannot see its own Lease renewed sees nobody else's: it judges nobody until it can, and then everybody
+//! has all the time again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use oarlock_meta::Revision;
+use oarlock_runtime::Instant;
+use oarlock_schema::Str;
+
+use crate::plan::State;
+
+/// A member's Lease as it is now.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    /// Its revision.
+    pub(crate) revision: Revision,
+    /// For how long it stands.
+    pub(crate) lasts: Duration,
+    /// The member has said that it ends.
+    pub(crate) leaving: bool,
+}
+
+/// See the module text.
+#[derive(Debug)]
+pub(crate) struct Liveness {
+    me: Str,
+    seen: BTreeMap<Str, (Revision, Instant)>,
+    judges: bool,
+}
+
+impl Liveness {
+    /// As seen from the member `me`.
+    pub(crate) fn new(me: Str) -> Self {
+        Self { me, seen: BTreeMap::new(), judges: false }
+    }
+
+    /// What the members are at `now`; none while this process cannot tell. Members without a Lease do not appear.
+    pub(crate) fn judge(&mut self, leases: &BTreeMap<Str, Lease>, now: Instant) -> Option<BTreeMap<Str, State>> {
+        self.seen.retain(|name, _| leases.contains_key(name));
+        for (name, lease) in leases {
+            let seen = self.seen.entry(name.clone()).or_insert((lease.revision, now));
+            if seen.0 != lease.revision {
+                *seen = (lease.revision, now);
+            }
+        }
+        // Half of the time: who is cut off must stop judging before the others' Leases run out in its eyes.
+        let renewed = leases.get(&self.me).is_some_and(|own| self.age(&self.me, now) < own.lasts / 2);
+        if renewed && !self.judges {
+            self.seen.values_mut().for_each(|(_, at)| *at = now);
+        }
+        self.judges = renewed;
+        let state = |(name, lease): (&Str, &Lease)| {
+            let state = match lease.leaving {
+                _ if self.age(name, now) >= lease.lasts => State::Gone,
+                true => State::Leaving,
+                false => State::Working,
+            };
+            (name.clone(), state)
+        };
+        renewed.then(|| leases.iter().map(state).collect())
+    }
+
+    /// When the next Lease runs out, unless it is renewed.
+    pub(crate) fn next(&self, leases: &BTreeMap<Str, Lease>, now: Instant) -> Option<Instant> {
+        let ends = |(name, lease): (&Str, &Lease)| Some(self.seen.get(name)?.1 + lease.lasts);
+        leases.iter().filter_map(ends).filter(|end| *end > now).min()
+    }
+
+    fn age(&self, name: &Str, now: Instant) -> Duration {
+        self.seen.get(name).map_or(Duration::ZERO, |(_, at)| now - *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_runtime::{Universe, clock};
+
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn lease(revision: u64) -> Lease {
+        Lease { revision: Revision(revision), lasts: 15 * S, leaving: false }
+    }
+
+    fn leases(own: u64, other: u64) -> BTreeMap<Str, Lease> {
+        BTreeMap::from([("a".into(), lease(own)), ("b".into(), lease(other))])
+    }
+
+    #[test]
+    fn who_does_not_renew_is_gone_when_its_time_is_over() {
+        Universe::sweep(0..1, || async {
+            let mut live = Liveness::new("a".into());
+            for second in 0..15 {
+                let all = live.judge(&leases(second + 1, 1), clock::now()).unwrap();
+                assert_eq!(all["b"], State::Working, "after {second} s");
+                clock::sleep(S).await;
+            }
+            assert_eq!(live.judge(&leases(100, 1), clock::now()).unwrap()["b"], State::Gone);
+            assert_eq!(live.judge(&leases(100, 2), clock::now()).unwrap()["b"], State::Working, "it has come back");
+            let leaving = Lease { leaving: true, ..lease(3) };
+            let all = BTreeMap::from([("a".into(), lease(100)), ("b".into(), leaving)]);
+            assert_eq!(live.judge(&all, clock::now()).unwrap()["b"], State::Leaving);
+        });
+    }
+
+    #[test]
+    fn who_is_cut_off_judges_nobody_and_begins_anew() {
+        Universe::sweep(0..1, || async {
+            let mut live = Liveness::new("a".into());
+            assert!(live.judge(&leases(1, 1), clock::now()).is_some());
+            clock::sleep(60 * S).await;
+            assert!(live.judge(&leases(1, 1), clock::now()).is_none(), "its own is not renewed either");
+            // Its own comes first after the outage: the other has all its time.
+            assert_eq!(live.judge(&leases(2, 1), clock::now()).unwrap()["b"], State::Working);
+            clock::sleep(5 * S).await;
+            assert_eq!(live.judge(&leases(3, 1), clock::now()).unwrap()["b"], State::Working);
+        });
+    }
+}

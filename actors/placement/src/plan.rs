@@ -1,0 +1,162 @@
+//! Which units go to whom: decided over what is known, without clocks or I/O.
+
+use std::collections::BTreeMap;
+
+use oarlock_mesh::Unit;
+use oarlock_schema::Str;
+
+/// So many units at most are moved at a time for balance alone: each costs its new holder a look at all its keys.
+const PACE: usize = 4;
+
+/// What a member seems to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// At work.
+    Working,
+    /// About to end: its units go, and none come.
+    Leaving,
+    /// Not renewed in time.
+    Gone,
+}
+
+/// A unit's present holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The member.
+    pub(crate) holder: Str,
+    /// It has come there only a moment ago, and stays for a while unless it must go.
+    pub(crate) settling: bool,
+}
+
+/// The moves to be made, in the order of units: what nobody works for goes to who has least, then loads are made even to one. Nothing is moved
+/// from a member at work but for balance. Empty while nobody is at work.
+pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeMap<Unit, Held>) -> BTreeMap<Unit, Str> {
+    let working = || members.iter().filter(|(_, state)| **state == State::Working).map(|(name, _)| name);
+    let mut loads: BTreeMap<&Str, usize> = working().map(|name| (name, 0)).collect();
+    let mut moves = BTreeMap::new();
+    let mut stranded = Vec::new();
+    for unit in units {
+        match held.get(unit).and_then(|held| loads.get_mut(&held.holder)) {
+            Some(load) => *load += 1,
+            None => stranded.push(unit),
+        }
+    }
+    for unit in stranded {
+        let Some((to, load)) = loads.iter_mut().min_by_key(|(name, load)| (**load, **name)) else { return moves };
+        *load += 1;
+        moves.insert(unit.clone(), (*to).clone());
+    }
+    for _ in 0..PACE {
+        let most = loads.iter().max_by_key(|(name, load)| (**load, **name)).map(|(name, load)| (*name, *load));
+        let least = loads.iter().min_by_key(|(name, load)| (**load, **name)).map(|(name, load)| (*name, *load));
+        let (Some((from, most)), Some((to, least))) = (most, least) else { break };
+        let movable = |unit: &&Unit| {
+            !moves.contains_key(*unit) && held.get(*unit).is_some_and(|held| held.holder == *from && !held.settling)
+        };
+        let Some(unit) = units.iter().filter(movable).next_back().filter(|_| most > least + 1) else { break };
+        moves.insert(unit.clone(), to.clone());
+        loads.insert(from, most - 1);
+        loads.insert(to, least + 1);
+    }
+    moves
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn units(count: u16) -> Vec<Unit> {
+        (0..count).map(|number| Unit::part("x", number)).collect()
+    }
+
+    fn members(states: &[State]) -> BTreeMap<Str, State> {
+        states.iter().enumerate().map(|(at, state)| (format!("m{at}").into(), *state)).collect()
+    }
+
+    /// Plans and makes the moves; how many there were.
+    fn round(units: &[Unit], members: &BTreeMap<Str, State>, held: &mut BTreeMap<Unit, Held>) -> usize {
+        let moves = plan(units, members, held);
+        let count = moves.len();
+        settle(held, moves);
+        count
+    }
+
+    fn settle(held: &mut BTreeMap<Unit, Held>, moves: BTreeMap<Unit, Str>) {
+        held.extend(moves.into_iter().map(|(unit, holder)| (unit, Held { holder, settling: false })));
+    }
+
+    fn loads(held: &BTreeMap<Unit, Held>) -> BTreeMap<String, usize> {
+        held.values().fold(BTreeMap::new(), |mut loads, held| {
+            *loads.entry(held.holder.to_string()).or_default() += 1;
+            loads
+        })
+    }
+
+    #[test]
+    fn a_death_moves_what_the_dead_had_and_nothing_else() {
+        let (units, mut held) = (units(18), BTreeMap::new());
+        round(&units, &members(&[State::Working; 3]), &mut held);
+        assert_eq!(loads(&held).into_values().collect::<Vec<_>>(), [6, 6, 6]);
+        for end in [State::Gone, State::Leaving] {
+            let moves = plan(&units, &members(&[State::Working, end, State::Working]), &held);
+            let theirs: Vec<_> = held.iter().filter(|(_, held)| held.holder.as_str() == "m1").map(|(u, _)| u).collect();
+            assert_eq!(moves.keys().collect::<Vec<_>>(), theirs);
+        }
+    }
+
+    #[test]
+    fn who_joins_gets_its_part_in_steps_and_nobody_at_work_means_no_move() {
+        let (units, mut held) = (units(16), BTreeMap::new());
+        round(&units, &members(&[State::Working]), &mut held);
+        let two = members(&[State::Working, State::Working]);
+        let mut rounds = 0;
+        while (1..=PACE).contains(&round(&units, &two, &mut held)) {
+            rounds += 1;
+        }
+        assert_eq!((rounds, loads(&held).into_values().collect::<Vec<_>>()), (2, vec![8, 8]));
+        assert!(plan(&units, &members(&[State::Gone, State::Leaving]), &held).is_empty());
+    }
+
+    #[test]
+    fn what_has_just_come_stays_unless_it_must_go() {
+        let held: BTreeMap<Unit, Held> =
+            units(4).into_iter().map(|unit| (unit, Held { holder: "m0".into(), settling: true })).collect();
+        assert!(plan(&units(4), &members(&[State::Working; 2]), &held).is_empty());
+        assert_eq!(plan(&units(4), &members(&[State::Gone, State::Working]), &held).len(), 4);
+    }
+
+    fn state() -> impl Strategy<Value = State> {
+        prop_oneof![Just(State::Working), Just(State::Leaving), Just(State::Gone)]
+    }
+
+    proptest! {
+        #[test]
+        fn every_unit_ends_with_somebody_at_work_and_loads_are_even(
+            states in proptest::collection::vec(state(), 1..6),
+            holders in proptest::collection::vec(0_usize..8, 20),
+        ) {
+            let (units, members) = (units(20), members(&states));
+            prop_assume!(states.contains(&State::Working));
+            let mut held: BTreeMap<Unit, Held> = BTreeMap::new();
+            // Some have no holder yet, or one that nobody knows.
+            for (unit, holder) in units.iter().zip(&holders).filter(|(_, holder)| **holder != 7) {
+                held.insert(unit.clone(), Held { holder: format!("m{holder}").into(), settling: false });
+            }
+            for _ in 0..20 {
+                let moves = plan(&units, &members, &held);
+                prop_assert!(moves.values().all(|to| members[to] == State::Working));
+                settle(&mut held, moves);
+            }
+            prop_assert!(plan(&units, &members, &held).is_empty(), "it comes to rest");
+            prop_assert_eq!(held.len(), units.len());
+            prop_assert!(held.values().all(|held| members[&held.holder] == State::Working));
+            let loads = loads(&held);
+            let working = states.iter().filter(|state| **state == State::Working).count();
+            let most = loads.values().max().copied().unwrap_or(0);
+            let least = if loads.len() < working { 0 } else { loads.values().min().copied().unwrap_or(0) };
+            prop_assert!(most <= least + 1, "{:?}", loads);
+        }
+    }
+}

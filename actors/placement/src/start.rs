@@ -1,0 +1,163 @@
+//! Starts a member.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_client::{Client, ListOptions};
+use oarlock_informer::{Cache, Notice, Selection, SharedInformers};
+use oarlock_mesh::{Holder, Placement, Unit};
+use oarlock_meta::{LabelSelector, Status};
+use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, System, clock, rng};
+use oarlock_schema::{Resource, Str, resource};
+
+use crate::view::{AssignmentView, LeaseView, NAMESPACE, ROLE};
+use crate::{coordinator, member};
+
+/// The row of who follows the Assignments.
+pub(crate) static FOLLOWER: ActorKind =
+    ActorKind { name: "placement.follower", phase: Phase::Informers, ..ActorKind::DEFAULT };
+
+/// While no API server answers.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often one that waits for its caches says so.
+const PATIENCE: Duration = Duration::from_secs(10);
+const CHANGES: usize = 1024;
+
+/// What a process brings.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What it works on, as `controllers`; members of one role share its units.
+    pub role: &'static str,
+    /// The units of the role. All its members must know the same.
+    pub units: Vec<Unit>,
+    /// The name of the host, which the member's name tells.
+    pub host: String,
+}
+
+/// A name that no other process has: a DNS label that begins with role and host.
+fn name(role: &str, host: &str) -> String {
+    let label = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
+    let host: String = host.to_lowercase().chars().map(label).take(30).collect();
+    format!("oarlock-{role}-{host}-{:08x}", rng::below(1 << 32))
+}
+
+/// A member could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The schema lacks something.
+    #[error("schema")]
+    Schema(#[from] Status),
+    /// The runtime refused an actor.
+    #[error("placement actor")]
+    Spawn(#[from] oarlock_runtime::Error),
+}
+
+/// What its actors share.
+pub(crate) struct Crew {
+    pub(crate) client: Client,
+    informers: SharedInformers,
+    pub(crate) role: &'static str,
+    pub(crate) me: Str,
+    pub(crate) units: Vec<Unit>,
+    pub(crate) leases: &'static Resource,
+    pub(crate) assignments: &'static Resource,
+}
+
+/// Makes this process a member; returns what it holds, nothing at first. `client` is the role's identity (`system:kube-controller-manager`, `system:kube-scheduler`). Where the server
+/// knows no Assignments (upstream's), the process holds everything, and there must be only one.
+///
+/// # Errors
+/// [`Error`].
+pub async fn start(system: &System, client: Client, options: Options) -> Result<Placement, Error> {
+    let find = |group, plural| {
+        resource(group, "v1", plural).ok_or_else(|| Status::internal_error(format!("the schema has no {plural}")))
+    };
+    let crew = Arc::new(Crew {
+        informers: SharedInformers::new(system.clone(), client.clone(), "placement"),
+        client,
+        role: options.role,
+        me: name(options.role, &options.host).into(),
+        units: options.units,
+        leases: find("coordination.k8s.io", "leases")?,
+        assignments: find("oarlock.dev", "assignments")?,
+    });
+    let (holder, placement) = Placement::shared();
+    let (one, two, three) = (crew.clone(), crew.clone(), crew);
+    system.spawn_loop(&FOLLOWER, options.role, move |ctx| follow(ctx, one.clone(), holder.clone())).await?;
+    system.spawn_loop(&member::MEMBER, options.role, move |ctx| member::run(ctx, two.clone())).await?;
+    system.spawn_loop(&coordinator::COORDINATOR, options.role, move |ctx| coordinator::run(ctx, three.clone())).await?;
+    Ok(placement)
+}
+
+impl Crew {
+    /// Whether the server knows Assignments; waits until one answers. `false` also when asked to stop.
+    pub(crate) async fn is_served(&self, ctx: &LoopCtx) -> bool {
+        loop {
+            let options = ListOptions { limit: 1, ..ListOptions::default() };
+            let asked = ctx.protected(self.client.list(self.assignments, "", options));
+            match ctx.or_stop(asked).await {
+                None => return false,
+                Some(Ok(_)) => return true,
+                Some(Err(status)) if status.is_not_found() => return false,
+                Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "waits for the API server"),
+            }
+            if !ctx.sleep(RETRY).await {
+                return false;
+            }
+        }
+    }
+
+    /// The role's Leases, and all Assignments.
+    ///
+    /// # Errors
+    /// When the informers cannot be had.
+    pub(crate) async fn caches(
+        &self,
+    ) -> Result<(Arc<Cache<LeaseView>>, Arc<Cache<AssignmentView>>), oarlock_informer::Error> {
+        let labels = LabelSelector::from_labels([(ROLE, self.role)]);
+        let of_role = Selection { labels, ..Selection::namespace(NAMESPACE) };
+        Ok((self.informers.select(of_role).await?, self.informers.all().await?))
+    }
+
+    /// Waits for the caches; `false` when asked to stop.
+    pub(crate) async fn synced(&self, ctx: &LoopCtx) -> bool {
+        loop {
+            match ctx.or_stop(self.informers.synced(clock::after(PATIENCE))).await {
+                None => return false,
+                Some(Ok(())) => return true,
+                Some(Err(error)) => tracing::warn!(actor = ctx.name(), %error, "waits for its caches"),
+            }
+            ctx.heartbeat();
+        }
+    }
+}
+
+/// Keeps what is held equal to what the Assignments say.
+async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Failure> {
+    if !crew.is_served(&ctx).await {
+        if !ctx.is_stopping() {
+            tracing::warn!(role = crew.role, "the API server knows no Assignments: run only one process of this role");
+            holder.set_everything();
+        }
+        ctx.cancelled().await;
+        return Ok(());
+    }
+    let (_, assignments) = crew.caches().await?;
+    let mut changes = assignments.subscribe(CHANGES);
+    if !crew.synced(&ctx).await {
+        return Ok(());
+    }
+    loop {
+        let held = assignments.list().into_iter().filter(|unit| unit.value.holder == crew.me);
+        let of_role = |name: &str| crew.units.iter().find(|unit| unit.as_str() == name).cloned();
+        let held: BTreeMap<Unit, _> =
+            held.filter_map(|unit| Some((of_role(unit.meta.name())?, unit.meta.revision))).collect();
+        ctx.publish(&held.iter().map(|(unit, epoch)| (unit.as_str(), epoch.get())).collect::<BTreeMap<_, _>>());
+        holder.set(held);
+        match ctx.or_stop(changes.next()).await {
+            None => return Ok(()),
+            Some(Notice::Resync | Notice::Changes(_)) => {}
+        }
+    }
+}
