@@ -134,6 +134,18 @@ const BUGS: &[Bug] = &[
         Some("snapshot"),
         "after_an_older_state_of_etcd_revisions_go_on_above_the_newer",
     ),
+    bug(
+        "fence_from_cache",
+        "oarlock-service-apiserver",
+        Some("lagging"),
+        "a_claim_that_has_gone_to_another_writes_nothing_whoever_knows",
+    ),
+    bug(
+        "owner_without_catch_up",
+        "oarlock-informer",
+        None,
+        "a_unit_is_worked_on_when_it_is_held_and_the_caches_show_its_epoch",
+    ),
     bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
 ];
 

@@ -79,6 +79,13 @@ pub(crate) async fn commit(
         return Ok(Commit::Done(Arc::new(Entry::new(append.key, &value, revision, parts))));
     }
     let append = fenced(caller, append)?;
+    #[cfg(seeded_bug = "fence_from_cache")]
+    let append = match &append.fence {
+        Some(fence) if server.view().get(&fence.key).is_none_or(|entry| entry.revision != fence.at) => {
+            return Err(stale(caller));
+        }
+        _ => Append { fence: None, ..append },
+    };
     let own = Write { append, parts: Some(parts) };
     let result = if together.is_empty() {
         server.store().write(own, caller.deadline).await

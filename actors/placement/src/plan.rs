@@ -53,7 +53,7 @@ pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeM
         let movable = |unit: &&Unit| {
             !moves.contains_key(*unit) && held.get(*unit).is_some_and(|held| held.holder == *from && !held.settling)
         };
-        let Some(unit) = units.iter().filter(movable).next_back().filter(|_| most > least + 1) else { break };
+        let Some(unit) = units.iter().rfind(movable).filter(|_| most > least + 1) else { break };
         moves.insert(unit.clone(), to.clone());
         loads.insert(from, most - 1);
         loads.insert(to, least + 1);

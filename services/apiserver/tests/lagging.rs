@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use oarlock_apiserver::InProcess;
 use oarlock_auth::UserInfo;
-use oarlock_client::{Client, DeleteOptions, Object, PatchType, WriteOptions};
+use oarlock_client::{Client, DeleteOptions, Fence, Object, PatchType, WriteOptions, fence};
 use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_service_apiserver::KubeletOptions;
@@ -122,6 +122,54 @@ async fn an_address_is_given_once_whoever_gives_it() {
         let second = two.create(services, service(&format!("second-{n}"), &ip));
         assert_eq!(held(&hold, second).await.map(drop).unwrap_err().code, 422, "{ip} was given twice");
     }
+}
+
+/// The unit `arbiter` as a member holds it, and its claim.
+async fn assign(client: &Client, to: &str, from: Option<Obj>) -> (Obj, Fence) {
+    let row = resource("oarlock.dev", "v1", "assignments").unwrap();
+    let fresh = from.is_none();
+    let mut unit = from.unwrap_or_else(|| Obj::new(row.ty));
+    unit.set_at(&["metadata", "name"], "arbiter".to_owned());
+    unit.set_at(&["spec", "holderIdentity"], to.to_owned());
+    let written = if fresh { client.create(row, unit).await } else { client.update(row, unit).await }.unwrap();
+    (written.obj().unwrap(), Fence { unit: "arbiter".into(), epoch: written.revision })
+}
+
+#[tokio::test]
+async fn a_claim_that_has_gone_to_another_writes_nothing_whoever_knows() {
+    let log = MemoryLog::new();
+    let ((one, _), (two, hold)) = (server(&log).await, server(&log).await);
+    let (unit, first) = assign(&one, "a", None).await;
+    let create = |name: &'static str, fence: &Fence| {
+        let (two, fence) = (two.clone(), fence.clone());
+        fence::scope(Some(fence), async move { two.create(config_maps(), config_map(name)).await.map(drop) })
+    };
+    create("while-it-holds", &first).await.unwrap();
+    // The server that is asked does not know yet that the unit has moved, and what it writes does not show it either.
+    hold.hold_tails(true);
+    let (_, second) = assign(&one, "b", Some(unit)).await;
+    let mut refused = Box::pin(create("too-late", &first));
+    let answer = match (&mut refused).now_or_never() {
+        Some(answer) => answer,
+        None => {
+            tokio::task::yield_now().await;
+            hold.hold_tails(false);
+            refused.await
+        }
+    };
+    let status = answer.unwrap_err();
+    assert!(status.code == 409 && status.is_stale_owner(), "{status:?}");
+    hold.hold_tails(false);
+    create("under-the-next", &second).await.unwrap();
+    for what in ["patched", "replaced", "deleted"] {
+        one.create(config_maps(), config_map(what)).await.unwrap();
+        let status = fence::scope(Some(first.clone()), ask(&two, what)).await.err();
+        // A replacement by the same writes nothing, and says so under any claim.
+        assert_eq!(status.is_some_and(|status| status.is_stale_owner()), what != "replaced", "{what}");
+    }
+    assert!(one.get(config_maps(), "default", "too-late").await.unwrap_err().is_not_found());
+    let nobodys = Fence { unit: "nobodys".into(), epoch: first.epoch };
+    assert!(create("for-nobody", &nobodys).await.unwrap_err().is_stale_owner());
 }
 
 /// What comes of a request that is made while nothing is seen; it must not guess.

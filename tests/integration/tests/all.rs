@@ -9,6 +9,7 @@ mod cluster;
 mod containerd;
 mod controllers;
 mod crash;
+mod crew;
 mod exchange;
 mod faults;
 mod flags;

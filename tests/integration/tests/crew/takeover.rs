@@ -1,0 +1,124 @@
+//! Who takes over, and what stays where it is.
+
+use std::thread;
+
+use oarlock_testkit::chaos::Chaos;
+use oarlock_testkit::http::{Http, Who};
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Cluster, Process, Signal};
+use serde_json::json;
+
+use super::{API_ONLY, Units, nodes, part, shared_by, units};
+
+/// The process that holds a unit: members say in their logs what they take.
+fn holder<'a>(units: &Units, unit: &str, processes: &'a mut [Process]) -> &'a mut Process {
+    let (name, _) = &units[unit];
+    let found = processes.iter_mut().find(|process| process.said().contains(&format!("member=\"{name}\"")));
+    found.unwrap_or_else(|| panic!("nobody says that it is {name}"))
+}
+
+fn ready(cluster: &Cluster, deployments: &str) {
+    cluster.kubectl().until("get deployments -o jsonpath={.items[*].status.readyReplicas}", |said| said == deployments);
+}
+
+#[test]
+fn all_processes_work_and_the_loss_of_one_is_made_good() {
+    let cluster = Cluster::up(&API_ONLY);
+    let kubectl = cluster.kubectl();
+    let mut managers = [part(&cluster, "controller-manager", &[]), part(&cluster, "controller-manager", &[])];
+    let mut schedulers = [part(&cluster, "scheduler", &[]), part(&cluster, "scheduler", &[])];
+    let _nodes = nodes(&cluster, "2");
+    let before = shared_by(&cluster, 2);
+    for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        kubectl.ok(&format!("create deployment {name} --image=registry.k8s.io/pause:3.10 --replicas=2"));
+    }
+    ready(&cluster, "2 2 2 2 2 2 2 2");
+    assert_eq!(units(&cluster), before, "work moves nothing");
+
+    // Without a word: what it had goes to the other, under new epochs; what that one had stays as it is.
+    let victim = before["coordinator-controllers"].0.clone();
+    holder(&before, "coordinator-controllers", &mut managers).kill();
+    let after = shared_by(&cluster, 1);
+    for (unit, (holder, epoch)) in &before {
+        let moved = after[unit].1 != *epoch;
+        assert_eq!(moved, *holder == victim, "{unit} of {holder}: {:?}", after[unit]);
+    }
+    kubectl.ok("scale deployment a b c d e f g h --replicas=3");
+    ready(&cluster, "3 3 3 3 3 3 3 3");
+
+    // In order: others take over before it is gone.
+    holder(&before, "coordinator-scheduler", &mut schedulers).signal(Signal::TERM);
+    kubectl.ok("scale deployment a b c d e f g h --replicas=4");
+    ready(&cluster, "4 4 4 4 4 4 4 4");
+    let last = units(&cluster);
+    assert_ne!(last["arbiter"].0, before["arbiter"].0);
+    kubectl.until("get leases -n kube-system -l oarlock.dev/role=scheduler -o name", |said| said.lines().count() == 1);
+
+    // Who joins gets its part.
+    let _third = part(&cluster, "controller-manager", &[]);
+    shared_by(&cluster, 2);
+    kubectl.ok("delete deployment --all");
+    kubectl.until("get pods -o name", str::is_empty);
+    for process in managers.iter().chain(&schedulers) {
+        assert!(!process.said().contains(" ERROR "), "{}", process.said());
+    }
+}
+
+#[test]
+fn an_owner_that_sleeps_through_a_move_harms_nothing() {
+    let cluster = Cluster::up(&API_ONLY);
+    let kubectl = cluster.kubectl();
+    let mut managers = [part(&cluster, "controller-manager", &[]), part(&cluster, "controller-manager", &[])];
+    let before = shared_by(&cluster, 2);
+    let sleeper = holder(&before, "coordinator-controllers", &mut managers);
+    sleeper.signal(Signal::STOP);
+    let after = shared_by(&cluster, 1);
+    for name in ["a", "b", "c", "d"] {
+        kubectl.ok(&format!("create deployment {name} --image=registry.k8s.io/pause:3.10 --replicas=5"));
+    }
+    let pods = || kubectl.ok("get pods -o name").lines().count();
+    eventually("the pods are there", || if pods() == 20 { Ok(()) } else { Err(pods()) });
+    let holder_then = after["coordinator-controllers"].0.clone();
+    sleeper.signal(Signal::CONT);
+    // It is a member again, and gets a part again: everybody stays at spec, nothing is made twice.
+    let last = shared_by(&cluster, 2);
+    assert_eq!(last["coordinator-controllers"].0, holder_then);
+    assert_eq!(pods(), 20);
+    assert_eq!(kubectl.ok("get replicasets -o name").lines().count(), 4);
+}
+
+#[test]
+fn a_write_that_was_on_its_way_when_its_unit_moved_is_refused() {
+    let cluster = Cluster::up(&API_ONLY);
+    let http = cluster.http(Who::Admin);
+    let assignments = "/apis/oarlock.dev/v1/assignments";
+    let unit = json!({"metadata": {"name": "controllers-3"}, "spec": {"holderIdentity": "a"}});
+    let mut unit = http.json("POST", assignments, &unit).json();
+    let claim = format!("controllers-3@{}", unit["metadata"]["resourceVersion"].as_str().unwrap());
+    let path = "/api/v1/namespaces/default/configmaps";
+    let post = |http: &Http, name: &str, claim: &str| {
+        let headers = [("Content-Type", "application/json"), ("Oarlock-Fence", claim)];
+        http.send("POST", path, &headers, json!({"metadata": {"name": name}}).to_string().as_bytes())
+    };
+    assert_eq!(post(&http, "first", &claim).code, 201);
+    let chaos = Chaos::new();
+    let link = chaos.link("owner", "server", http.address().parse().unwrap());
+    link.hold();
+    let late = http.at(link.address());
+    let answer = thread::scope(|scope| {
+        let asked = scope.spawn(|| post(&late, "late", &claim));
+        eventually("the write is on its way", || if link.marks().held > 0 { Ok(()) } else { Err("not yet") });
+        unit["spec"]["holderIdentity"] = json!("b");
+        assert_eq!(http.json("PUT", &format!("{assignments}/controllers-3"), &unit).code, 200);
+        link.heal();
+        asked.join().unwrap()
+    });
+    assert_eq!((answer.code, answer.json()["details"]["causes"][0]["reason"].as_str()), (409, Some("StaleOwner")));
+    assert_eq!(http.get(&format!("{path}/late")).code, 404);
+    for claim in ["controllers-3", "controllers-3@x", "@3", "a b@3"] {
+        let answer = post(&http, "never", claim);
+        assert_eq!((answer.code, answer.json()["reason"].as_str()), (400, Some("BadRequest")), "{claim}");
+    }
+    let shown = cluster.kubectl().ok("get assignments");
+    assert!(shown.lines().nth(1).is_some_and(|line| line.starts_with("controllers-3   b ")), "{shown}");
+}
