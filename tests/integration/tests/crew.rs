@@ -9,7 +9,7 @@ use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Process};
 use serde_json::Value;
 
-const API_ONLY: [&str; 3] = ["--ephemeral", "--disable", "scheduler,controller-manager,kubelet"];
+const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
 
 /// One of our parts in a process of its own.
 fn part(cluster: &Cluster, name: &str, more: &[&str]) -> Process {

@@ -78,7 +78,7 @@ impl Share {
                 biased;
                 () = changes.next() => {}
                 () = caught_up(name, sources, newest) => {
-                    tracing::info!(controller = name, units = taken.len(), epoch = newest.get(), "takes up units");
+                    tracing::debug!(controller = name, units = taken.len(), epoch = newest.get(), "takes up units");
                     let units: Vec<Unit> = taken.keys().cloned().collect();
                     self.active.write().extend(taken);
                     let mut enqueue = |key: Key| {
