@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::liveness::{Lease, Liveness};
 use crate::plan::{Held, State, plan};
-use crate::start::Crew;
+use crate::start::{Crew, stopped};
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, is_leaving};
 
 /// The row of coordinators.
@@ -43,8 +43,7 @@ const CHANGES: usize = 1024;
 /// When the caches cannot be had; the actor is then restarted.
 pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
-        ctx.cancelled().await;
-        return Ok(());
+        return stopped(&ctx).await;
     }
     let (leases, assignments) = crew.caches().await?;
     if !crew.synced(&ctx).await {

@@ -9,7 +9,7 @@ use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock, rng};
 use serde_json::{Value, json};
 
-use crate::start::Crew;
+use crate::start::{Crew, stopped};
 use crate::view::{LEAVING, NAMESPACE, ROLE};
 
 /// The row of members. They leave while their crew still works, so that somebody else takes over from a hand that is still there.
@@ -35,8 +35,7 @@ const HAND_OVER: Duration = Duration::from_secs(3);
 /// When the caches cannot be had; the actor is then restarted.
 pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
-        ctx.cancelled().await;
-        return Ok(());
+        return stopped(&ctx).await;
     }
     loop {
         let renewed = ctx.protected(renew(&crew)).await;

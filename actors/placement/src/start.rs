@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oarlock_client::{Client, ListOptions};
+use oarlock_client::{Client, RawReply, RawRequest};
 use oarlock_informer::{Cache, Notice, Selection, SharedInformers};
 use oarlock_mesh::{Holder, Placement, Unit};
 use oarlock_meta::{LabelSelector, Status};
@@ -94,12 +94,13 @@ impl Crew {
     /// Whether the server knows Assignments; waits until one answers. `false` also when asked to stop.
     pub(crate) async fn is_served(&self, ctx: &LoopCtx) -> bool {
         loop {
-            let options = ListOptions { limit: 1, ..ListOptions::default() };
-            let asked = ctx.protected(self.client.list(self.assignments, "", options));
-            match ctx.or_stop(asked).await {
+            // Discovery, which everybody may read: who may not read Assignments is told nothing about them.
+            let path = format!("/apis/{}", self.assignments.group_version());
+            match ctx.or_stop(self.client.raw(RawRequest::get(path, self.client.timeout()))).await {
                 None => return false,
-                Some(Ok(_)) => return true,
-                Some(Err(status)) if status.is_not_found() => return false,
+                Some(Ok(RawReply { code: 200, .. })) => return true,
+                Some(Ok(RawReply { code: 404, .. })) => return false,
+                Some(Ok(RawReply { code, .. })) => tracing::info!(actor = ctx.name(), code, "waits for the API server"),
                 Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "waits for the API server"),
             }
             if !ctx.sleep(RETRY).await {
@@ -133,6 +134,12 @@ impl Crew {
     }
 }
 
+/// Nothing is to be done until the end.
+pub(crate) async fn stopped(ctx: &LoopCtx) -> Result<(), Failure> {
+    ctx.or_stop(std::future::pending::<()>()).await;
+    Ok(())
+}
+
 /// Keeps what is held equal to what the Assignments say.
 async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
@@ -140,8 +147,7 @@ async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Fai
             tracing::warn!(role = crew.role, "the API server knows no Assignments: run only one process of this role");
             holder.set_everything();
         }
-        ctx.cancelled().await;
-        return Ok(());
+        return stopped(&ctx).await;
     }
     let (_, assignments) = crew.caches().await?;
     let mut changes = assignments.subscribe(CHANGES);

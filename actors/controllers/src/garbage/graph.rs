@@ -22,10 +22,11 @@ struct Node {
     by_owner: Index<()>,
 }
 
-/// What is collected: all that can be deleted, listed and watched. Events own nothing and belong to nobody (as upstream).
+/// What is collected: all that can be deleted, listed and watched. Events own nothing and belong to nobody (as upstream), nor do Assignments,
+/// which upstream's servers do not know.
 fn collected() -> impl Iterator<Item = &'static Resource> {
     RESOURCES.iter().filter(|resource| {
-        resource.plural != "events"
+        !matches!((resource.group, resource.plural), (_, "events") | ("oarlock.dev", _))
             && ["delete", "list", "watch"].iter().all(|verb| resource.has_verb(verb))
             && first(resource)
     })

@@ -18,13 +18,14 @@ fn discovery_and_documentation_name_what_is_served() {
     kubectl.run("get --raw /readyz").is("ok");
     kubectl.run("get --raw /livez?verbose").says(["[+]ping ok", "livez check passed"]);
     let versions = kubectl.ok("api-versions");
-    assert_eq!(versions.lines().count(), 22, "{versions}");
-    for version in ["v1", "apps/v1", "autoscaling/v2", "resource.k8s.io/v1", "flowcontrol.apiserver.k8s.io/v1"] {
+    // Upstream's, and our own.
+    assert_eq!(versions.lines().count(), 22 + 1, "{versions}");
+    for version in ["v1", "apps/v1", "autoscaling/v2", "resource.k8s.io/v1", "oarlock.dev/v1"] {
         assert!(versions.lines().any(|line| line == version), "{version}");
     }
     let resources = kubectl.ok("api-resources --no-headers");
-    // 66 in discovery; HorizontalPodAutoscaler is shown in its preferred version only.
-    assert_eq!(resources.lines().count(), 65, "{resources}");
+    // 66 in discovery, and our own; HorizontalPodAutoscaler is shown in its preferred version only.
+    assert_eq!(resources.lines().count(), 65 + 1, "{resources}");
     kubectl
         .run("api-resources --namespaced=false --api-group=rbac.authorization.k8s.io -o name")
         .is("clusterrolebindings.rbac.authorization.k8s.io\nclusterroles.rbac.authorization.k8s.io");
