@@ -69,6 +69,8 @@ const OF_KUBELETS: [&str; 12] = [
     // Machines of tests are no whole machines: processes of others, file systems that it does not know.
     "Failed to ensure process in container with oom score",
     "failed to check if we have separate container filesystem",
+    // A command ended while the close of its stdin was on its way to it.
+    "Error proxying data from client to backend",
     // It looks at containers and pods that it has just removed.
     "ContainerStatus from runtime service failed",
     "DeleteContainer returned error",
