@@ -6,7 +6,7 @@
 //! seed. The history of clients and of the log is judged by rules W1 to W7 (`docs/operations/histories.md`).
 //!
 //! All of it runs in one current-thread runtime, so no turmoil is needed: what makes a host is that nobody reaches it but by messages, and
-//! every message goes over a [`wire`]. A kill cuts a process off from all wires for good (`replica`).
+//! every message goes over a [`wire`]. A kill cuts a process off from all wires for good (`process`).
 //!
 //! A fault that left no mark has shown nothing: each kind must have bitten in a tenth of the seeds, and a seed in which none has bitten does not count.
 //!
@@ -19,6 +19,8 @@ mod client;
 mod history;
 mod link;
 mod nemesis;
+mod objects;
+mod process;
 mod replica;
 mod truth;
 mod watcher;
@@ -30,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use oarlock_check::Rule;
 use oarlock_runtime::Universe;
 
-/// Everything that must have bitten in a tenth of the seeds, and what it must have come to.
+/// Everything that must have bitten in a tenth of the seeds; and 410, which it must have come to.
 const KINDS: [&str; 22] = [
     "crash",
     "bounce",

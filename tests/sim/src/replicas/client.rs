@@ -8,14 +8,12 @@ use std::time::Duration;
 use oarlock_check::history::{Asked, Call as Seen, Labels, Line, Op, Outcome, Page, Reason};
 use oarlock_client::{
     Call, DeleteOptions, GetOptions, List, ListOptions, Object, PatchType, Reply, Request, VersionMatch, WriteOptions,
-    decode,
 };
-use oarlock_meta::{LabelSelector, Revision, Status};
+use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Rng, clock};
-use oarlock_schema::{Obj, Resource, resource};
-use oarlock_testkit::history::{TAG, body};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::objects::{NAMESPACE, PLURALS, gold, metadata, object, prefix, read, row, selector};
 use super::replica::Answer;
 use super::world::World;
 
@@ -25,34 +23,6 @@ const BUDGET: Duration = Duration::from_secs(2);
 const LIMIT: u64 = 3;
 /// Names per resource: few, so that clients meet.
 const NAMES: u64 = 5;
-pub(super) const NAMESPACE: &str = "default";
-pub(super) const PLURALS: [&str; 2] = ["configmaps", "secrets"];
-
-/// `configmaps/default/`: what keys begin with.
-pub(super) fn prefix(plural: &str) -> String {
-    format!("{plural}/{NAMESPACE}/")
-}
-
-pub(super) fn row(plural: &str) -> &'static Resource {
-    resource("", "v1", plural).unwrap()
-}
-
-/// An object's JSON and its hash.
-pub(super) fn read(object: &Object) -> (Value, String) {
-    let value: Value = serde_json::from_slice(&object.bytes).unwrap();
-    let hash = body(&value);
-    (value, hash)
-}
-
-/// The labels of those that are selected.
-pub(super) fn gold() -> Labels {
-    Labels::from([("tier".to_owned(), "gold".to_owned())])
-}
-
-pub(super) fn selector(labels: &Labels) -> LabelSelector {
-    let text: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    LabelSelector::parse(&text.join(",")).unwrap()
-}
 
 /// See the module's text.
 pub(super) struct Client {
@@ -300,21 +270,4 @@ fn reason(status: &Status) -> Reason {
         oarlock_meta::Reason::Expired | oarlock_meta::Reason::Gone => Reason::Expired,
         _ => Reason::Other,
     }
-}
-
-/// A new object, or what replaces one.
-fn object(plural: &str, name: &str, tag: &str, tier: &str, revision: Option<u64>) -> Obj {
-    let mut object = if plural == "configmaps" { json!({"data": {"value": tag}}) } else { json!({}) };
-    object["metadata"] = metadata(tag, tier, revision);
-    object["metadata"]["name"] = json!(name);
-    object["metadata"]["namespace"] = json!(NAMESPACE);
-    decode(row(plural).ty, object.to_string().as_bytes()).unwrap()
-}
-
-fn metadata(tag: &str, tier: &str, revision: Option<u64>) -> Value {
-    let mut metadata = json!({"labels": {"tier": tier}, "annotations": {TAG: tag}});
-    if let Some(revision) = revision {
-        metadata["resourceVersion"] = json!(revision.to_string());
-    }
-    metadata
 }

@@ -12,7 +12,7 @@ use oarlock_storage::{Append, Error, GroupOutcome, Health, Key, Loaded, Log, Pie
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::replica::WINDOW;
+use super::process::WINDOW;
 use super::truth::Truth;
 use super::wire::{Kind, Marks, Wire};
 

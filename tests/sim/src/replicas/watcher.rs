@@ -9,7 +9,8 @@ use oarlock_client::{Event, ListOptions, Object};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, Rng, clock};
 
-use super::client::{Client, NAMESPACE, gold, prefix, read, row, selector};
+use super::client::Client;
+use super::objects::{NAMESPACE, gold, prefix, read, row, selector};
 use super::world::World;
 
 /// Longer than a server's window: for who sleeps so long, history may be gone.

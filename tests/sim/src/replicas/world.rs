@@ -11,9 +11,10 @@ use oarlock_client::{Call, Request, WriteOptions, decode};
 use oarlock_runtime::{Gate, Rng, rng};
 use oarlock_storage::testing::faulty::Faults;
 
-use super::client::{Client, PLURALS, prefix, row};
+use super::client::Client;
 use super::history::Recorder;
 use super::nemesis::{self, FAULTS, Fault};
+use super::objects::{PLURALS, prefix, row};
 use super::replica::{Answer, Replica};
 use super::truth::Truth;
 use super::watcher::Watcher;

@@ -1,0 +1,57 @@
+//! What is written: objects of two resources in one namespace, each marked by its write.
+
+use oarlock_check::history::Labels;
+use oarlock_client::{Object, decode};
+use oarlock_meta::LabelSelector;
+use oarlock_schema::{Obj, Resource, resource};
+use oarlock_testkit::history::{TAG, body};
+use serde_json::{Value, json};
+
+pub(super) const NAMESPACE: &str = "default";
+pub(super) const PLURALS: [&str; 2] = ["configmaps", "secrets"];
+
+/// `configmaps/default/`: what keys begin with.
+pub(super) fn prefix(plural: &str) -> String {
+    format!("{plural}/{NAMESPACE}/")
+}
+
+/// A resource of the core group.
+pub(super) fn row(plural: &str) -> &'static Resource {
+    resource("", "v1", plural).unwrap()
+}
+
+/// An object's JSON and its hash.
+pub(super) fn read(object: &Object) -> (Value, String) {
+    let value: Value = serde_json::from_slice(&object.bytes).unwrap();
+    let hash = body(&value);
+    (value, hash)
+}
+
+/// The labels of those that are selected.
+pub(super) fn gold() -> Labels {
+    Labels::from([("tier".to_owned(), "gold".to_owned())])
+}
+
+/// What selects by labels.
+pub(super) fn selector(labels: &Labels) -> LabelSelector {
+    let text: Vec<String> = labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    LabelSelector::parse(&text.join(",")).unwrap()
+}
+
+/// A new object, or what replaces one.
+pub(super) fn object(plural: &str, name: &str, tag: &str, tier: &str, revision: Option<u64>) -> Obj {
+    let mut object = if plural == "configmaps" { json!({"data": {"value": tag}}) } else { json!({}) };
+    object["metadata"] = metadata(tag, tier, revision);
+    object["metadata"]["name"] = json!(name);
+    object["metadata"]["namespace"] = json!(NAMESPACE);
+    decode(row(plural).ty, object.to_string().as_bytes()).unwrap()
+}
+
+/// What tells one write from another, and whether it is selected.
+pub(super) fn metadata(tag: &str, tier: &str, revision: Option<u64>) -> Value {
+    let mut metadata = json!({"labels": {"tier": tier}, "annotations": {TAG: tag}});
+    if let Some(revision) = revision {
+        metadata["resourceVersion"] = json!(revision.to_string());
+    }
+    metadata
+}
