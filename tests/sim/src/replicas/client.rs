@@ -194,6 +194,7 @@ impl Client {
             namespace: NAMESPACE.into(),
             name: name.into(),
             call,
+            fence: None,
             timeout: BUDGET,
         };
         let (replica, answer) = loop {

@@ -128,6 +128,7 @@ impl World {
             namespace: "".into(),
             name: "".into(),
             call: Call::Create(namespace, WriteOptions::default()),
+            fence: None,
             timeout: Duration::from_secs(3),
         };
         loop {
