@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use oarlock_testkit::Etcd;
 use tokio::process::Child;
 
 use crate::subject::Directory;
@@ -29,6 +30,8 @@ pub(crate) struct Usage {
     pub(crate) rss: u64,
     /// CPU time in seconds.
     pub(crate) cpu: f64,
+    /// What of that is not etcd's.
+    pub(crate) api: f64,
 }
 
 impl Cluster {
@@ -48,6 +51,16 @@ impl Cluster {
         self.directory.0.path()
     }
 
+    /// The pids of those whose name begins so, in their order.
+    pub(crate) fn pids(&self, begins: &str) -> Vec<u32> {
+        self.pids.iter().filter(|(name, _)| name.starts_with(begins)).map(|(_, pid)| *pid).collect()
+    }
+
+    /// Where the members of an etcd of our own answer.
+    pub(crate) fn etcd(&self) -> Vec<String> {
+        self.directory.1.as_ref().map(Etcd::endpoints).unwrap_or_default()
+    }
+
     /// What all servers have used so far.
     ///
     /// # Errors
@@ -56,7 +69,8 @@ impl Cluster {
         let mut sum = Usage::default();
         for (name, pid) in &self.pids {
             let one = Usage::of(*pid).with_context(|| format!("{name} has ended"))?;
-            sum = Usage { rss: sum.rss + one.rss, cpu: sum.cpu + one.cpu };
+            let api = if name.starts_with("etcd") { 0.0 } else { one.cpu };
+            sum = Usage { rss: sum.rss + one.rss, cpu: sum.cpu + one.cpu, api: sum.api + api };
         }
         Ok(sum)
     }
@@ -95,13 +109,19 @@ impl Usage {
         let after = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
         let ticks: Vec<f64> = after.split_whitespace().skip(11).take(2).filter_map(|t| t.parse().ok()).collect();
         // Linux counts in hundredths of a second on every architecture we run on (USER_HZ).
-        Ok(Self { rss: kib.parse::<u64>()? * 1024, cpu: ticks.iter().sum::<f64>() / 100.0 })
+        let cpu = ticks.iter().sum::<f64>() / 100.0;
+        Ok(Self { rss: kib.parse::<u64>()? * 1024, cpu, api: cpu })
     }
 
     /// Microseconds of CPU since `before`, for each of `count`.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(crate) fn micros_each(self, before: Self, count: usize) -> f64 {
         (self.cpu - before.cpu) * 1e6 / count as f64
+    }
+
+    /// As [`Usage::micros_each`], without etcd.
+    pub(crate) fn api_micros_each(self, before: Self, count: usize) -> f64 {
+        Self { cpu: self.api, ..self }.micros_each(Self { cpu: before.api, ..before }, count)
     }
 
     /// KiB of memory since `before`, for each of `count`.

@@ -2,12 +2,14 @@
 
 pub(crate) mod append;
 pub(crate) mod create;
+pub(crate) mod failover;
 pub(crate) mod idle;
 pub(crate) mod list;
 pub(crate) mod memory;
 pub(crate) mod reopen;
 pub(crate) mod rollout;
 pub(crate) mod schedule;
+pub(crate) mod snapshot;
 pub(crate) mod start;
 pub(crate) mod watch;
 pub(crate) mod write_path;

@@ -8,6 +8,7 @@ mod connection;
 mod following;
 mod kinds;
 mod machine;
+mod replicated;
 mod report;
 mod scenarios;
 mod subject;

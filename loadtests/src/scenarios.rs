@@ -5,7 +5,9 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-use crate::kinds::{append, create, idle, list, memory, reopen, rollout, schedule, start, watch, write_path};
+use crate::kinds::{
+    append, create, failover, idle, list, memory, reopen, rollout, schedule, snapshot, start, watch, write_path,
+};
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
 
@@ -27,6 +29,9 @@ const OWN: &[(&str, &str)] = &[
     ("reopen-50mb", include_str!("../scenarios/reopen-50mb.toml")),
     ("reopen-500mb", include_str!("../scenarios/reopen-500mb.toml")),
     ("reopen-2gb", include_str!("../scenarios/reopen-2gb.toml")),
+    ("failover-api-server", include_str!("../scenarios/failover-api-server.toml")),
+    ("failover-etcd-leader", include_str!("../scenarios/failover-etcd-leader.toml")),
+    ("snapshot-10k", include_str!("../scenarios/snapshot-10k.toml")),
     ("list", include_str!("../scenarios/list.toml")),
     ("list-gzip", include_str!("../scenarios/list-gzip.toml")),
     ("watch", include_str!("../scenarios/watch.toml")),
@@ -79,6 +84,8 @@ enum Work {
     Memory(memory::Spec),
     Append(append::Spec),
     Reopen(reopen::Spec),
+    Failover(failover::Spec),
+    Snapshot(snapshot::Spec),
 }
 
 impl Scenario {
@@ -112,7 +119,10 @@ impl Scenario {
 
     /// Whether it says something of this subject: some look at what upstream has not.
     pub(crate) fn is_for(&self, subject: Subject) -> bool {
-        let own = matches!(self.work, Work::Memory(_) | Work::Append(_) | Work::Reopen(_) | Work::WritePath(_));
+        let own = matches!(
+            self.work,
+            Work::Memory(_) | Work::Append(_) | Work::Reopen(_) | Work::WritePath(_) | Work::Snapshot(_)
+        );
         subject == Subject::Oarlock || !own
     }
 
@@ -133,6 +143,8 @@ impl Scenario {
             Work::Memory(spec) => memory::run(bench, subject, spec).await,
             Work::Append(spec) => append::run(bench, subject, spec).await,
             Work::Reopen(spec) => reopen::run(bench, subject, spec).await,
+            Work::Failover(spec) => failover::run(bench, subject, spec).await,
+            Work::Snapshot(spec) => snapshot::run(bench, subject, spec).await,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whose servers are measured, and how they are started.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Bench {
                 let etcd = self.etcd().await?;
                 self.oarlock(parts, (tempfile::tempdir()?, etcd)).await
             }
-            Subject::Upstream => upstream(parts).await,
+            Subject::Upstream => Ok(upstream(parts, 1, 1).await?.0),
         }
     }
 
@@ -85,27 +85,41 @@ impl Bench {
     /// # Errors
     /// As [`Bench::start`].
     pub(crate) async fn oarlock(&self, parts: Parts, directory: Directory) -> anyhow::Result<Cluster> {
+        let etcd = &directory.1;
+        let begun = now();
+        let endpoints = etcd.as_ref().map(Etcd::endpoints).unwrap_or_default();
+        let (child, line) = self.process(parts, directory.0.path(), &endpoints).await?;
+        let ready = begun.elapsed();
+        let own = ("oarlock".to_owned(), child.id().context("the server has ended")?);
+        let members = etcd.iter().flat_map(Etcd::pids).map(|pid| ("etcd".to_owned(), pid));
+        let pids = std::iter::once(own).chain(members).collect();
+        Ok(Cluster::new(child, directory, line.into(), pids, ready))
+    }
+
+    /// Starts a process of ours in a folder, over the etcd at these URLs, if any; what its kubeconfig is called.
+    ///
+    /// # Errors
+    /// As [`Bench::start`].
+    pub(crate) async fn process(
+        &self,
+        parts: Parts,
+        folder: &Path,
+        etcd: &[String],
+    ) -> anyhow::Result<(Child, String)> {
         let disabled = match parts {
             Parts::Api => "scheduler,controller-manager,kubelet",
             Parts::Scheduler => "controller-manager,kubelet",
             Parts::Crew => "kubelet",
         };
         let mut command = Command::new(&self.oarlock);
-        let (folder, etcd) = (directory.0.path(), &directory.1);
         command.kill_on_drop(true).arg("up").args(["--port", "0", "--disable", disabled]).args(&self.setting.flags);
         command.arg("--data-dir").arg(folder);
-        if let Some(etcd) = etcd {
-            command.arg("--etcd-servers").arg(etcd.endpoints().join(","));
+        if !etcd.is_empty() {
+            command.arg("--etcd-servers").arg(etcd.join(","));
         }
-        let begun = now();
-        let (child, line) = spawn(command, "export KUBECONFIG=")
+        spawn(command, "export KUBECONFIG=")
             .await
-            .with_context(|| format!("{}: build it with cargo build --release", self.oarlock.display()))?;
-        let ready = begun.elapsed();
-        let own = ("oarlock".to_owned(), child.id().context("the server has ended")?);
-        let members = etcd.iter().flat_map(Etcd::pids).map(|pid| ("etcd".to_owned(), pid));
-        let pids = std::iter::once(own).chain(members).collect();
-        Ok(Cluster::new(child, directory, line.into(), pids, ready))
+            .with_context(|| format!("{}: build it with cargo build --release", self.oarlock.display()))
     }
 
     /// The etcd that the scenario wants.
@@ -133,12 +147,17 @@ impl Bench {
     }
 }
 
-/// Upstream's programs, which an xtask chore builds and runs.
-async fn upstream(parts: Parts) -> anyhow::Result<Cluster> {
+/// Upstream's programs, which an xtask chore builds and runs: so many API servers over so many members of etcd. Also what the chore has said.
+pub(crate) async fn upstream(
+    parts: Parts,
+    servers: usize,
+    members: usize,
+) -> anyhow::Result<(Cluster, serde_json::Value)> {
     let directory = tempfile::tempdir()?;
     // It ends with its standard input, and ends the others before; killed, it would leave them behind.
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["xtask", "peer", "up", "--dir"]).arg(directory.path());
+    command.args(["--servers", &servers.to_string(), "--members", &members.to_string()]);
     match parts {
         Parts::Api => {}
         Parts::Scheduler => drop(command.args(["--with", "kube-scheduler"])),
@@ -151,7 +170,8 @@ async fn upstream(parts: Parts) -> anyhow::Result<Cluster> {
     let pids = pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
     let ready = said.get("ready_ms").and_then(serde_json::Value::as_f64).context("no ready_ms")?;
     let ready = Duration::from_secs_f64(ready / 1000.0);
-    Ok(Cluster::new(child, (directory, None), text("kubeconfig")?, pids, ready))
+    let cluster = Cluster::new(child, (directory, None), text("kubeconfig")?, pids, ready);
+    Ok((cluster, said))
 }
 
 /// Spawns a program and waits for a line that begins so; returns the rest of it.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use crate::peer::{self, Peer};
+use crate::peer::{self, Peer, Size};
 use crate::tool::{cargo, run as exec};
 
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Verb::Check { words } => exec(oracle.arg("check").args(words)),
         Verb::Record { bin, only } => {
             let bin = bin.clone().map_or_else(|| peer::build(&peer::folder(), &peer::SERVERS), Ok)?;
-            let upstream = Peer::start(&bin, &peer::folder().join("run"), &[])?;
+            let upstream = Peer::start(&bin, &peer::folder().join("run"), &[], Size::ONE)?;
             exec(oracle.args(["record", "--only", only, "--kubeconfig"]).arg(&upstream.kubeconfig))
         }
     }

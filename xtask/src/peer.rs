@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 
 pub(crate) use build::build;
-pub(crate) use start::Peer;
+pub(crate) use start::{Peer, Size};
 
 use crate::tool::{root, say};
 
@@ -34,7 +34,7 @@ enum Verb {
         /// first two.
         names: Vec<String>,
     },
-    /// Start etcd and kube-apiserver; print a JSON line with the kubeconfig, etcd's URL and every pid; end all when standard input ends.
+    /// Start etcd and kube-apiserver; print a JSON line with the kubeconfig, everybody's URLs and every pid; end all when standard input ends.
     Up {
         /// Folder for state, keys, kubeconfigs and logs; it is emptied. Default: target/peer/run.
         #[arg(long, value_name = "DIR")]
@@ -42,6 +42,12 @@ enum Verb {
         /// Start these too: kube-controller-manager, kube-scheduler.
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         with: Vec<String>,
+        /// Members of etcd.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        members: usize,
+        /// kube-apiservers.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        servers: usize,
     },
 }
 
@@ -71,14 +77,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 if names.is_empty() { SERVERS.to_vec() } else { names.iter().map(String::as_str).collect() };
             say(&build(&folder(), &names)?.display().to_string());
         }
-        Verb::Up { dir, with } => {
+        Verb::Up { dir, with, members, servers } => {
             let names: Vec<&str> = SERVERS.into_iter().chain(with.iter().map(String::as_str)).collect();
             let bin = build(&folder(), &names)?;
-            let peer = Peer::start(&bin, dir.as_deref().unwrap_or(&folder().join("run")), with)?;
+            let size = Size { servers: *servers, members: *members };
+            let peer = Peer::start(&bin, dir.as_deref().unwrap_or(&folder().join("run")), with, size)?;
             let pids: BTreeMap<&str, u32> = peer.pids().collect();
             let ready = peer.ready.as_secs_f64() * 1000.0;
             let said = serde_json::json!({
-                "kubeconfig": peer.kubeconfig, "etcd": peer.etcd, "pids": pids, "ready_ms": ready,
+                "kubeconfig": peer.kubeconfig, "servers": peer.servers, "etcd": peer.etcd.join(","), "members": peer.etcd,
+                "pids": pids, "ready_ms": ready,
             });
             say(&said.to_string());
             std::io::stdin().read_to_end(&mut Vec::new())?;

@@ -52,13 +52,18 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     let rate = per_second(spec.pods, begun.elapsed());
     let after = cluster.usage()?;
     cluster.stop().await?;
-    Ok(vec![
+    let mut figures = vec![
         Figure::new("creates", rate, "/s", Better::Higher).over_time(times.rates()),
         Figure::new("median", times.percentile(50), "ms", Better::Lower),
         Figure::new("99th percentile", times.percentile(99), "ms", Better::Lower),
         Figure::new("server processor time per create", after.micros_each(before, spec.pods), "µs", Better::Lower),
         Figure::new("memory per pod", after.kib_each(before, spec.pods), "KiB", Better::Lower),
-    ])
+    ];
+    if bench.setting.etcd > 0 {
+        let api = after.api_micros_each(before, spec.pods);
+        figures.push(Figure::new("of the API server alone, per create", api, "µs", Better::Lower));
+    }
+    Ok(figures)
 }
 
 /// A pod with one container, a probe and resources, as a Deployment would make it.

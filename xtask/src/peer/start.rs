@@ -18,13 +18,27 @@ const COMPONENTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 /// Limits of upstream's own clients, lifted so that they do not measure themselves: requests a second.
 const CLIENT_LIMIT: u32 = 5_000;
 
+/// How many there are of what may be many.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) servers: usize,
+    pub(crate) members: usize,
+}
+
+impl Size {
+    /// One of each.
+    pub(crate) const ONE: Self = Self { servers: 1, members: 1 };
+}
+
 /// Running programs; they end with this value.
 pub(crate) struct Peer {
     children: Vec<(String, Child)>,
     /// The administrator's kubeconfig.
     pub(crate) kubeconfig: PathBuf,
-    /// Where etcd answers.
-    pub(crate) etcd: String,
+    /// Where each API server answers; `kubeconfig` is for the first.
+    pub(crate) servers: Vec<String>,
+    /// Where each member of etcd answers.
+    pub(crate) etcd: Vec<String>,
     /// From the first exec to the answer that all are ready.
     pub(crate) ready: Duration,
 }
@@ -44,11 +58,11 @@ impl Peer {
         self.children.iter().map(|(name, child)| (name.as_str(), child.id()))
     }
 
-    /// Starts etcd and kube-apiserver, and the further programs that are named, in `folder`, which is emptied, and waits until they are ready.
+    /// Starts members of etcd and kube-apiservers over them, and the further programs that are named, in `folder`, which is emptied, and waits until they are ready.
     ///
     /// # Errors
     /// When one does not start, or is not ready in time.
-    pub(crate) fn start(bin: &Path, folder: &Path, with: &[String]) -> anyhow::Result<Self> {
+    pub(crate) fn start(bin: &Path, folder: &Path, with: &[String], size: Size) -> anyhow::Result<Self> {
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
         }
@@ -57,28 +71,38 @@ impl Peer {
         let folder = folder.canonicalize()?;
         let pki = folder.join("pki");
         pki::certificates(&pki)?;
-        let ports = Ports::free()?;
-        let kubeconfig = pki::kubeconfig(&folder, "admin", ports.api)?;
+        let ports = Ports::free(size)?;
+        let first = *ports.api.first().context("no API server")?;
+        let kubeconfig = pki::kubeconfig(&folder, "admin", first)?;
         // Whoever takes the place of one of upstream's parts is that part to the API server.
         for component in COMPONENTS {
-            pki::kubeconfig(&folder, component, ports.api)?;
+            pki::kubeconfig(&folder, component, first)?;
         }
         #[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
         let begun = std::time::Instant::now();
-        let etcd = format!("http://127.0.0.1:{}", ports.client);
-        let mut peer = Self { children: Vec::new(), kubeconfig, etcd, ready: Duration::ZERO };
+        let etcd = ports.members.iter().map(|(client, _)| url(*client)).collect();
+        let servers = ports.api.iter().map(|port| format!("https://127.0.0.1:{port}")).collect();
+        let mut peer = Self { children: Vec::new(), kubeconfig, servers, etcd, ready: Duration::ZERO };
         let start = Start { bin, folder: &folder, pki: &pki, ports: &ports };
-        peer.add("etcd", start.etcd()?);
-        peer.add("kube-apiserver", start.api_server()?);
-        peer.wait(&pki, ports.api, "/readyz")?;
+        for (number, member) in ports.members.iter().enumerate() {
+            let name = numbered("etcd", number);
+            peer.add(&name, start.etcd(&name, *member)?);
+        }
+        for (number, port) in ports.api.iter().enumerate() {
+            let name = numbered("kube-apiserver", number);
+            peer.add(&name, start.api_server(&name, *port)?);
+        }
+        for port in &ports.api {
+            peer.wait(&pki, *port, "/readyz")?;
+        }
         for name in with {
             peer.add(name, start.component(name)?);
         }
         if with.iter().any(|name| name == "kube-controller-manager") {
-            peer.wait(&pki, ports.api, "/api/v1/namespaces/default/serviceaccounts/default")?;
+            peer.wait(&pki, first, "/api/v1/namespaces/default/serviceaccounts/default")?;
         }
         peer.ready = begun.elapsed();
-        say(&format!("upstream {} answers at https://127.0.0.1:{}", super::KUBERNETES, ports.api));
+        say(&format!("upstream {} answers at https://127.0.0.1:{}", super::KUBERNETES, first));
         Ok(peer)
     }
 
@@ -117,23 +141,35 @@ impl Peer {
 
 /// Ports nobody listened on when we looked.
 struct Ports {
-    api: u16,
-    client: u16,
-    raft: u16,
+    api: Vec<u16>,
+    /// For clients, and for the other members.
+    members: Vec<(u16, u16)>,
     component: [u16; 2],
 }
 
+/// The first of many has the name of the one.
+fn numbered(name: &str, number: usize) -> String {
+    if number == 0 { name.to_owned() } else { format!("{name}-{number}") }
+}
+
+fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
+}
+
 impl Ports {
-    fn free() -> anyhow::Result<Self> {
-        let listen = || std::net::TcpListener::bind("127.0.0.1:0");
+    fn free(size: Size) -> anyhow::Result<Self> {
         // All are held until all are known, so that they differ.
-        let held = [listen()?, listen()?, listen()?, listen()?, listen()?];
-        let mut ports = [0; 5];
-        for (port, listener) in ports.iter_mut().zip(&held) {
-            *port = listener.local_addr()?.port();
-        }
-        let [api, client, raft, manager, scheduler] = ports;
-        Ok(Self { api, client, raft, component: [manager, scheduler] })
+        let mut held = Vec::new();
+        let mut free = || -> anyhow::Result<u16> {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+            let port = listener.local_addr()?.port();
+            held.push(listener);
+            Ok(port)
+        };
+        let component = [free()?, free()?];
+        let api = (0..size.servers).map(|_| free()).collect::<anyhow::Result<_>>()?;
+        let members = (0..size.members).map(|_| Ok((free()?, free()?))).collect::<anyhow::Result<_>>()?;
+        Ok(Self { api, members, component })
     }
 }
 
@@ -150,30 +186,35 @@ impl Start<'_> {
         self.pki.join(name).display().to_string()
     }
 
-    fn etcd(&self) -> anyhow::Result<Child> {
-        let client = format!("http://127.0.0.1:{}", self.ports.client);
-        let member = format!("http://127.0.0.1:{}", self.ports.raft);
+    fn etcd(&self, name: &str, (client, raft): (u16, u16)) -> anyhow::Result<Child> {
+        let (client, member) = (url(client), url(raft));
+        let all = self.ports.members.iter().enumerate();
+        let all: Vec<String> = all.map(|(n, (_, raft))| format!("{}={}", numbered("etcd", n), url(*raft))).collect();
         self.spawn(
             "etcd",
+            name,
             &[
-                ("data-dir", &self.folder.join("etcd").display().to_string()),
+                ("name", name),
+                ("data-dir", &self.folder.join(name).display().to_string()),
                 ("listen-client-urls", &client),
                 ("advertise-client-urls", &client),
                 ("listen-peer-urls", &member),
                 ("initial-advertise-peer-urls", &member),
-                ("initial-cluster", &format!("default={member}")),
+                ("initial-cluster", &all.join(",")),
                 ("quota-backend-bytes", "8589934592"),
                 ("log-level", "error"),
             ],
         )
     }
 
-    fn api_server(&self) -> anyhow::Result<Child> {
+    fn api_server(&self, name: &str, port: u16) -> anyhow::Result<Child> {
+        let etcd: Vec<String> = self.ports.members.iter().map(|(client, _)| url(*client)).collect();
         self.spawn(
             "kube-apiserver",
+            name,
             &[
-                ("etcd-servers", &format!("http://127.0.0.1:{}", self.ports.client)),
-                ("secure-port", &self.ports.api.to_string()),
+                ("etcd-servers", &etcd.join(",")),
+                ("secure-port", &port.to_string()),
                 ("bind-address", "127.0.0.1"),
                 ("advertise-address", "127.0.0.1"),
                 ("endpoint-reconciler-type", "none"),
@@ -247,11 +288,12 @@ impl Start<'_> {
         };
         let flags: Vec<(&str, &str)> =
             common.into_iter().chain(flags.iter().map(|(flag, value)| (*flag, value.as_str()))).collect();
-        self.spawn(name, &flags)
+        self.spawn(name, name, &flags)
     }
 
-    fn spawn(&self, name: &str, flags: &[(&str, &str)]) -> anyhow::Result<Child> {
-        let program = self.bin.join(name);
+    /// Starts a program under a name of its own.
+    fn spawn(&self, program: &str, name: &str, flags: &[(&str, &str)]) -> anyhow::Result<Child> {
+        let program = self.bin.join(program);
         let log = std::fs::File::create(self.folder.join(format!("{name}.log")))?;
         Command::new(&program)
             .args(flags.iter().map(|(flag, value)| format!("--{flag}={value}")))
