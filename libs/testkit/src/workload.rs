@@ -2,7 +2,8 @@
 //! event for `oarlock-check`.
 //!
 //! A write names the revision it wants to replace, or none; it is never tried again: a call whose connection breaks, or that a 5xx leaves open, is
-//! unknown for ever. Each call goes to a server drawn anew; a watch that ends or breaks goes on at the next one.
+//! unknown for ever. Each call goes to a server drawn anew, but not to the one that has just not answered; a watch that ends or breaks goes on at the
+//! next one.
 
 mod client;
 mod collection;

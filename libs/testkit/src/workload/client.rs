@@ -28,6 +28,8 @@ pub(super) struct Client {
     seen: BTreeMap<String, u64>,
     tags: u64,
     lists: u64,
+    /// The server that did not answer the last call: a client goes elsewhere then, where there is an elsewhere.
+    left: Option<usize>,
 }
 
 /// What a call came to.
@@ -40,7 +42,7 @@ enum Outcome {
 impl Client {
     pub(super) fn new(shared: Arc<Shared>, name: String, number: u64) -> Self {
         let rng = StdRng::seed_from_u64(shared.options.seed.wrapping_mul(1000).wrapping_add(number));
-        Self { shared, name, rng, seen: BTreeMap::new(), tags: 0, lists: 0 }
+        Self { shared, name, rng, seen: BTreeMap::new(), tags: 0, lists: 0, left: None }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -179,7 +181,12 @@ impl Client {
 
     /// Calls a server, and writes the call down.
     fn call(&mut self, method: &str, path: &str, media: &str, object: Option<&Value>, facts: Value) -> Outcome {
-        let Replica { name, http } = self.shared.replicas[self.rng.random_range(0..self.shared.replicas.len())].clone();
+        let servers = self.shared.replicas.len();
+        let mut server = self.rng.random_range(0..servers);
+        if self.left == Some(server) {
+            server = (server + 1) % servers;
+        }
+        let Replica { name, http } = self.shared.replicas[server].clone();
         let body = object.map(Value::to_string).unwrap_or_default();
         let headers = [("Content-Type", media)];
         let headers: &[(&str, &str)] = if object.is_some() { &headers } else { &[] };
@@ -190,6 +197,7 @@ impl Client {
         let Value::Object(mut line) = facts else { panic!("facts are fields") };
         line.retain(|_, value| !value.is_null());
         let (outcome, more) = self.judge(&line, answer);
+        self.left = matches!(outcome, Outcome::Unknown).then_some(server);
         let key = line["key"].as_str().unwrap_or_default().to_owned();
         match (&outcome, line["op"].as_str()) {
             (Outcome::Ok(_), Some("list")) => {}

@@ -59,7 +59,7 @@ pub(super) fn append(scene: &str, bites: &[Bite], ended: u64, history: &History,
         let calls: Vec<&Call> = history.calls.iter().map(|call| &call.is).collect();
         let unknown = calls.iter().filter(|call| within(call.invoke) && call.outcome == Outcome::Unknown).count();
         let answers = |wanted: fn(&Call) -> bool| {
-            let answered = calls.iter().filter(|call| call.outcome == Outcome::Ok && wanted(call));
+            let answered = calls.iter().filter(|call| call.outcome != Outcome::Unknown && wanted(call));
             longest(bite.at, end, answered.filter_map(|call| call.returned).filter(|at| within(*at)).collect())
         };
         let line = json!({"scene": scene, "fault": bite.fault, "unknown": unknown,
