@@ -4,6 +4,7 @@ mod check_layers;
 mod check_sizes;
 mod ci;
 mod faults;
+mod images;
 mod new;
 mod oracle;
 mod peer;
@@ -39,6 +40,8 @@ enum Chore {
     SeededBugs(seeded_bugs::Args),
     /// Run the tests with faults some times and write docs/operations/faults.md from what they saw.
     Faults(faults::Args),
+    /// Make the images of compose.yaml where no registry can be reached (needs docker, debootstrap, Go).
+    Images(images::Args),
     /// Everything that CI runs, in its order.
     Ci(ci::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Peer(args) => peer::run(&args),
         Chore::SeededBugs(args) => seeded_bugs::run(&args),
         Chore::Faults(args) => faults::run(&args),
+        Chore::Images(args) => images::run(&args),
         Chore::Ci(args) => ci::run(&args),
     }
 }

@@ -61,6 +61,7 @@ pub(crate) async fn run(bench: &Bench, subject: Whose, spec: &Spec) -> anyhow::R
         bind: std::net::Ipv4Addr::LOCALHOST.into(),
         port: Some(0),
         advertise_address: None,
+        serving: oarlock_service_apiserver::ServingOptions::default(),
         kubelets: oarlock_service_apiserver::KubeletOptions::default(),
         going: oarlock_service_apiserver::GoingOptions::default(),
         local: None,

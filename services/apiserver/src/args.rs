@@ -31,6 +31,9 @@ pub struct Args {
     /// Address under which others reach this server, never a loopback address.
     #[arg(long, value_name = "IP")]
     pub advertise_address: Option<IpAddr>,
+    /// As what it shows itself.
+    #[command(flatten)]
+    pub serving: ServingOptions,
     /// How much of the state's history is kept at hand.
     #[command(flatten)]
     pub store_options: StoreOptions,
@@ -43,6 +46,14 @@ pub struct Args {
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,
+}
+
+/// Flags about the server's own certificate.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ServingOptions {
+    /// Further names and addresses by which clients call the server: its certificate carries them (kubeadm's `certSANs`).
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub tls_san: Vec<String>,
 }
 
 /// Flags about etcd; names are upstream's where it has them.

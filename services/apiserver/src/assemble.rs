@@ -2,7 +2,7 @@
 
 mod address;
 mod etcd;
-mod kubeconfigs;
+pub(crate) mod kubeconfigs;
 mod kubelets;
 
 use std::net::{IpAddr, SocketAddr};
@@ -22,7 +22,8 @@ use oarlock_storage::embedded::{self, EmbeddedLog};
 use oarlock_storage::{Fatal, FatalHook, Log};
 use tokio::net::TcpListener;
 
-use crate::args::{EtcdOptions, GoingOptions, KubeletOptions};
+use self::kubeconfigs::Servers;
+use crate::args::{EtcdOptions, GoingOptions, KubeletOptions, ServingOptions};
 
 /// Port asked for first.
 const PORT: u16 = 6443;
@@ -48,6 +49,8 @@ pub struct Cluster {
     pub port: Option<u16>,
     /// Address under which others reach the server.
     pub advertise_address: Option<IpAddr>,
+    /// As what it shows itself.
+    pub serving: ServingOptions,
     /// How kubelets are reached.
     pub kubelets: KubeletOptions,
     /// How it makes room and ends.
@@ -104,6 +107,11 @@ pub struct Api {
     _lock: Arc<std::fs::File>,
 }
 
+/// The present, as certificates tell it.
+pub(crate) fn now() -> UnixTime {
+    UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second()).unwrap_or(0)))
+}
+
 /// Starts the server and writes the kubeconfigs.
 ///
 /// # Errors
@@ -124,13 +132,17 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     };
     let service_cidr: ipnet::IpNet = SERVICE_CIDR.parse()?;
     let first_service_ip = service_cidr.hosts().next().context("the service range is empty")?;
-    let names = ServingNames { addresses: vec![first_service_ip, advertise, cluster.bind], ..ServingNames::default() };
-    let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second()).unwrap_or(0)));
+    let names = ServingNames {
+        addresses: vec![first_service_ip, advertise, cluster.bind],
+        more: cluster.serving.tls_san.clone(),
+        ..ServingNames::default()
+    };
+    let now = now();
     let pki = match &cluster.store {
         Store::Memory | Store::Open(_) => Pki::ephemeral(&names, now)?,
         Store::Embedded(_) | Store::Etcd(_) => Pki::open(&directory.pki(), &names, now)?,
     };
-    let kubeconfig = kubeconfigs::write(&directory, &pki, address, now)?;
+    let kubeconfig = kubeconfigs::write(&directory, &pki, &Servers::at(address), now)?;
     let config = Config {
         advertise_address: advertise,
         port: address.port(),

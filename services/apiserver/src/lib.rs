@@ -2,7 +2,9 @@
 
 mod args;
 pub mod assemble;
+mod keys;
 mod run;
 
-pub use args::{Args, EtcdOptions, GoingOptions, KubeletOptions, StoreOptions};
+pub use args::{Args, EtcdOptions, GoingOptions, KubeletOptions, ServingOptions, StoreOptions};
+pub use keys::{KeysArgs, keys};
 pub use run::run;

@@ -22,6 +22,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         bind: args.bind_address,
         port: Some(args.secure_port),
         advertise_address: args.advertise_address,
+        serving: args.serving,
         kubelets: args.kubelets,
         going: args.going,
         local: None,

@@ -30,6 +30,7 @@ async fn server(log: &MemoryLog) -> (Client, Arc<GatedLog>) {
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        serving: Default::default(),
         kubelets: KubeletOptions::default(),
         going: Default::default(),
         local: None,

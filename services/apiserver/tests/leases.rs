@@ -57,6 +57,7 @@ async fn the_lease_of_a_server_that_is_gone_for_an_hour_is_taken_away() {
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
+        serving: Default::default(),
         kubelets: KubeletOptions::default(),
         going: Default::default(),
         local: None,

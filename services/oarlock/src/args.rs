@@ -24,6 +24,10 @@ pub(crate) enum Command {
     Scheduler(oarlock_service_scheduler::Args),
     /// All controllers.
     ControllerManager(oarlock_service_controller_manager::Args),
+    /// Makes the keys that several API servers have in common, and kubeconfigs.
+    Keys(oarlock_service_apiserver::KeysArgs),
+    /// Asks an API server whether it is well.
+    Probe(crate::probe::Probe),
     /// A node agent, or many simulated ones.
     Kubelet(oarlock_service_kubelet::Args),
     /// Copies of the whole state: made while it is in use, restored into any store.
@@ -66,6 +70,8 @@ pub(crate) struct Up {
     pub(crate) etcd: oarlock_service_apiserver::EtcdOptions,
     #[command(flatten)]
     pub(crate) store_options: oarlock_service_apiserver::StoreOptions,
+    #[command(flatten)]
+    pub(crate) serving: oarlock_service_apiserver::ServingOptions,
     #[command(flatten)]
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
     #[command(flatten)]

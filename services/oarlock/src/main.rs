@@ -2,6 +2,7 @@
 
 mod args;
 mod crew;
+mod probe;
 mod snapshot;
 mod up;
 
@@ -34,6 +35,8 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
         args::Command::Apiserver(a) => runtime.block_on(oarlock_service_apiserver::run(a)),
         args::Command::Scheduler(a) => runtime.block_on(oarlock_service_scheduler::run(a)),
         args::Command::ControllerManager(a) => runtime.block_on(oarlock_service_controller_manager::run(a)),
+        args::Command::Probe(probe) => runtime.block_on(probe::run(probe)),
+        args::Command::Keys(a) => oarlock_service_apiserver::keys(a),
         args::Command::Kubelet(a) => runtime.block_on(oarlock_service_kubelet::run(a)),
         args::Command::Snapshot(verb) => runtime.block_on(snapshot::run(verb)),
     }?;

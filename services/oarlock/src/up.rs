@@ -33,6 +33,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         bind: args.bind,
         port: args.port,
         advertise_address: args.advertise_address,
+        serving: args.serving.clone(),
         kubelets: args.kubelets.clone(),
         going: args.going.clone(),
         local: Some(Arc::new(crew::ToFleet(Server::new(&system, &fleet, None)))),

@@ -46,6 +46,7 @@ impl Cluster {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: Some(0),
             advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
+            serving: Default::default(),
             kubelets,
             going: Default::default(),
             local: None,

@@ -14,19 +14,34 @@ const COMPONENTS: &[(&str, &str, &[&str])] = &[
     ("kubelet", "system:node:sim", &["system:nodes"]),
 ];
 
+/// Where kubeconfigs lead.
+pub(crate) struct Servers {
+    /// The user's.
+    pub(crate) user: String,
+    /// Those of components.
+    pub(crate) components: String,
+}
+
+impl Servers {
+    /// To a server of this host.
+    pub(super) fn at(address: SocketAddr) -> Self {
+        let server = format!("https://{}", reachable(address));
+        Self { user: server.clone(), components: server }
+    }
+}
+
 /// Writes all kubeconfigs and returns the user's.
-pub(super) fn write(directory: &DataDir, pki: &Pki, address: SocketAddr, now: UnixTime) -> anyhow::Result<PathBuf> {
-    let server = format!("https://{}", reachable(address));
+pub(crate) fn write(directory: &DataDir, pki: &Pki, servers: &Servers, now: UnixTime) -> anyhow::Result<PathBuf> {
     let authority = pki.ca.certificate_pem();
-    let make = |user: &str, groups: &[&str]| -> anyhow::Result<Kubeconfig> {
+    let make = |server: &str, user: &str, groups: &[&str]| -> anyhow::Result<Kubeconfig> {
         let issued = pki.ca.issue(&Leaf::client(Subject::user(user, groups.iter().copied())), now)?;
         let name = user.trim_start_matches("system:");
-        Ok(Kubeconfig::embedded("oarlock", &server, &authority, name, &issued.certificate_pem(), &issued.key.to_pem()))
+        Ok(Kubeconfig::embedded("oarlock", server, &authority, name, &issued.certificate_pem(), &issued.key.to_pem()))
     };
     let path = directory.kubeconfig();
-    make("kubernetes-super-admin", &["system:masters"])?.write(&path)?;
+    make(&servers.user, "kubernetes-super-admin", &["system:masters"])?.write(&path)?;
     for (stem, user, groups) in COMPONENTS {
-        make(user, groups)?.write(&directory.component_kubeconfig(stem))?;
+        make(&servers.components, user, groups)?.write(&directory.component_kubeconfig(stem))?;
     }
     Ok(std::path::absolute(path)?)
 }

@@ -1,0 +1,95 @@
+//! `cargo xtask images`: what compose.yaml needs, where no registry can be reached: Debian's packages, etcd from its Go module, and a program
+//! that cargo has built.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+
+use crate::peer;
+use crate::tool::{capture, root, run as exec, say};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The program to be put into the image.
+    #[arg(long, default_value = "target/release/oarlock", value_name = "FILE")]
+    program: PathBuf,
+}
+
+/// Debian's base, under the name by which the Dockerfile asks for it.
+const BASE: &str = "debian:bookworm-slim";
+const WITH_HAPROXY: &str = "oarlock-haproxy:local";
+const ETCD: &str = "oarlock-etcd:local";
+const PROGRAM: &str = "oarlock-program:local";
+
+/// Makes the images, and writes their names to `.oarlock/compose/images.env`.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let scratch = root().join("target/images");
+    fs::create_dir_all(&scratch)?;
+    if !is_there(BASE)? {
+        import(&debian(&scratch, "base", "ca-certificates")?, BASE)?;
+    }
+    if !is_there(WITH_HAPROXY)? {
+        import(&debian(&scratch, "haproxy", "haproxy")?, WITH_HAPROXY)?;
+    }
+    let etcd = peer::build(&peer::folder(), &["etcd", "etcdctl"])?;
+    import(&programs(&scratch, &[etcd.join("etcd"), etcd.join("etcdctl")])?, ETCD)?;
+    import(&programs(&scratch, &[root().join(&args.program)])?, PROGRAM)?;
+    let mut build = Command::new("docker");
+    build.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", &format!("PROGRAM={PROGRAM}")]);
+    exec(build.args(["-t", "oarlock:latest", "."]))?;
+    let names = root().join(".oarlock/compose/images.env");
+    fs::create_dir_all(names.parent().context("it has a folder")?)?;
+    fs::write(&names, format!("ETCD_IMAGE={ETCD}\nHAPROXY_IMAGE={WITH_HAPROXY}\n"))?;
+    say("docker compose --env-file .oarlock/compose/images.env up");
+    Ok(())
+}
+
+fn is_there(image: &str) -> anyhow::Result<bool> {
+    Ok(capture(Command::new("docker").args(["image", "inspect", image]))?.0)
+}
+
+/// A folder with Debian 12 and some packages.
+fn debian(scratch: &Path, name: &str, packages: &str) -> anyhow::Result<PathBuf> {
+    let folder = fresh(scratch, name)?;
+    let include = format!("--include={packages}");
+    exec(Command::new("debootstrap").args(["--variant=minbase", &include, "bookworm"]).arg(&folder))?;
+    for waste in ["var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/man", "usr/share/locale"] {
+        fs::remove_dir_all(folder.join(waste)).with_context(|| waste.to_owned())?;
+    }
+    Ok(folder)
+}
+
+/// A folder with these programs in /usr/local/bin.
+fn programs(scratch: &Path, files: &[PathBuf]) -> anyhow::Result<PathBuf> {
+    let folder = fresh(scratch, "programs")?;
+    let bin = folder.join("usr/local/bin");
+    fs::create_dir_all(&bin)?;
+    for file in files {
+        let name = file.file_name().context("a program has a name")?;
+        fs::copy(file, bin.join(name)).with_context(|| file.display().to_string())?;
+    }
+    Ok(folder)
+}
+
+fn fresh(scratch: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let folder = scratch.join(name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    Ok(folder)
+}
+
+/// Makes a folder an image. Programs are called by their names.
+fn import(folder: &Path, image: &str) -> anyhow::Result<()> {
+    say(&format!("{image} from {}", folder.display()));
+    let mut tar = Command::new("tar").arg("-C").arg(folder).args(["-c", "."]).stdout(Stdio::piped()).spawn()?;
+    let archive = tar.stdout.take().context("tar writes")?;
+    let path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let mut import = Command::new("docker");
+    import.args(["import", "-c", path, "-"]).arg(image).stdin(archive);
+    exec(&mut import)?;
+    ensure!(tar.wait()?.success(), "tar of {} failed", folder.display());
+    Ok(())
+}
