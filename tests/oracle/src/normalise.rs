@@ -142,11 +142,9 @@ impl Normaliser {
 
 /// What stands in lists beside upstream's: our own API group, and objects that are named after us.
 fn is_ours(item: &Value) -> bool {
-    let names = [&item["name"], &item["metadata"]["name"], &item["object"]["metadata"]["name"]];
-    names
-        .into_iter()
-        .filter_map(Value::as_str)
-        .any(|name| name.starts_with("oarlock") || name.ends_with(".oarlock.dev"))
+    let names = ["/name", "/metadata/name", "/object/metadata/name"];
+    let mut names = names.iter().filter_map(|path| item.pointer(path)?.as_str());
+    names.any(|name| name.starts_with("oarlock") || name.ends_with(".oarlock.dev"))
 }
 
 /// Leaves out what upstream's own loops write to an object, or to those of a list or table.
