@@ -54,7 +54,7 @@ fn upstreams_controller_manager() {
 }
 
 /// What upstream's kubelet calls errors on any API server.
-const OF_KUBELETS: [&str; 12] = [
+const OF_KUBELETS: [&str; 13] = [
     // Containerd older than 2 has no such call; the kubelet goes by its own configuration.
     "RuntimeConfig from runtime service failed",
     // At its start: it has looked at no container yet, …
