@@ -1,6 +1,7 @@
 //! The oarlock executable: every service as a subcommand, and `up` for all of them in one process.
 
 mod args;
+mod client;
 mod crew;
 mod probe;
 mod snapshot;

@@ -1,13 +1,11 @@
 //! `oarlock probe`: whether an API server is well, for health checks of containers that have no other client.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use oarlock_client::{Client, Endpoint, Https, RawRequest};
-use oarlock_config::Kubeconfig;
-use oarlock_informer::GateSpawn;
-use oarlock_runtime::{Phase, System};
+use oarlock_client::RawRequest;
+
+use crate::client;
 
 /// Flags of `probe`.
 #[derive(Clone, Debug, clap::Args)]
@@ -31,12 +29,8 @@ pub(crate) struct Probe {
 /// # Errors
 /// When the kubeconfig is unusable, nobody answers, or the answer is another.
 pub(crate) async fn run(args: Probe) -> anyhow::Result<u8> {
-    let system = System::start(oarlock_runtime::Options::default()).await?;
-    let resolved = Kubeconfig::read(&args.kubeconfig)?.resolve(None)?;
     let servers: Vec<String> = args.server.into_iter().collect();
-    let endpoint = Endpoint::new(&resolved.at(&servers)?, concat!("oarlock-probe/", env!("CARGO_PKG_VERSION")))?;
-    let spawn = Arc::new(GateSpawn(system.gate("client", Phase::Informers)));
-    let client = Client::new(Arc::new(Https::new(endpoint, spawn)?));
+    let client = client::of(&args.kubeconfig, &servers, concat!("oarlock-probe/", env!("CARGO_PKG_VERSION"))).await?;
     let reply = client.raw(RawRequest::get(args.path.clone(), Duration::from_secs(args.timeout))).await?;
     anyhow::ensure!(reply.code == 200, "{} is answered with {}", args.path, reply.code);
     Ok(0)

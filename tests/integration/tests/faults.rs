@@ -2,6 +2,7 @@
 //!
 //! A fault must have left a mark, at the clients and on the link, or its run is void.
 
+mod compose;
 mod disk;
 mod embedded;
 mod isolated;
@@ -45,6 +46,11 @@ impl Scene {
     /// Over an API server that serves.
     fn new(name: &str, server: &Cluster) -> Self {
         account(server);
+        Self::over(name)
+    }
+
+    /// Over whatever serves.
+    fn over(name: &str) -> Self {
         // It stays: where the check fails, it is the evidence.
         let history = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.jsonl"));
         let recorder = Arc::new(Recorder::new(&history));

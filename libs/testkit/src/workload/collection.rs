@@ -24,6 +24,13 @@ impl Collection {
         Self { plural: "configmaps", namespace: namespace.to_owned(), rest, replaceable: true }
     }
 
+    /// Secrets, to which no controller writes.
+    #[must_use]
+    pub fn secrets(namespace: &str) -> Self {
+        let rest = |tag: &str| json!({"stringData": {"value": tag}});
+        Self { plural: "secrets", namespace: namespace.to_owned(), rest, replaceable: true }
+    }
+
     /// Pods that no node runs. Their namespace must have a ServiceAccount `default`.
     #[must_use]
     pub fn pods(namespace: &str) -> Self {

@@ -1,17 +1,15 @@
 //! The state of a running API server.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use oarlock_client::{Client, Endpoint, Https, RawRequest};
-use oarlock_config::Kubeconfig;
-use oarlock_informer::GateSpawn;
+use oarlock_client::RawRequest;
 use oarlock_meta::Status;
-use oarlock_runtime::{Phase, System, clock};
+use oarlock_runtime::clock;
 
 use super::file::Partial;
+use crate::client;
 
 /// How long the server may take to begin.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -25,11 +23,7 @@ const REFUSAL_MAX: usize = 1 << 20;
 /// # Errors
 /// The kubeconfig is unusable; the server's own refusal; the answer breaks off.
 pub(super) async fn save(kubeconfig: &Path, mut partial: Partial) -> anyhow::Result<Partial> {
-    let resolved = Kubeconfig::read(kubeconfig)?.resolve(None)?;
-    let system = System::start(oarlock_runtime::Options::default()).await?;
-    let endpoint = Endpoint::new(&resolved, concat!("oarlock-snapshot/", env!("CARGO_PKG_VERSION")))?;
-    let connections = system.gate("client", Phase::Informers);
-    let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
+    let client = client::of(kubeconfig, &[], concat!("oarlock-snapshot/", env!("CARGO_PKG_VERSION"))).await?;
     let reply = client.raw(RawRequest::get("/snapshot", ANSWER)).await.map_err(said)?;
     if reply.code != 200 {
         let code = reply.code;
