@@ -16,8 +16,10 @@ fn facts() -> Json {
     serde_json::from_str(&text).unwrap()
 }
 
+/// Those of upstream's groups.
 fn documents() -> impl Iterator<Item = Json> {
-    GROUPS.iter().flat_map(|(group, versions)| versions.iter().map(|version| v3::document(group, version)))
+    let upstreams = GROUPS.iter().filter(|(group, _)| *group != "oarlock.dev");
+    upstreams.flat_map(|(group, versions)| versions.iter().map(|version| v3::document(group, version)))
 }
 
 /// A reference is the same wrapped or not, and the order of required names says nothing.
