@@ -49,6 +49,8 @@ struct Process {
 
 /// Who does what.
 type Step = (usize, &'static str);
+/// Is told of each step that can be taken, and what it changes.
+type Take<'a> = dyn FnMut(usize, &'static str, &dyn Fn(&mut State)) + 'a;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct State {
@@ -126,7 +128,7 @@ impl State {
         all
     }
 
-    fn of_process(&self, p: usize, rules: Rules, step: &mut dyn FnMut(usize, &'static str, &dyn Fn(&mut Self))) {
+    fn of_process(&self, p: usize, rules: Rules, step: &mut Take<'_>) {
         let Process { told, seen, active, sent, own } = self.processes[p];
         step(p, "the process hears of the Assignment", &|s| {
             s.processes[p].told = s.unit;
