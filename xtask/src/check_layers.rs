@@ -15,9 +15,9 @@ const LIBS: &[&str] = &[
     "patch",
     "cel",
     "storage",
-    "bus",
     "pki",
     "config",
+    "bus",
     "client",
     "telemetry",
     "streams",
@@ -90,6 +90,7 @@ fn allowed(from: &str, mine: u64, to: &str, theirs: u64) -> bool {
     }
     match (mine, theirs) {
         (1, 1) => position(&to) < position(&from),
+        (2, 2) => from == "mesh" && to == "runtime",
         (4, 4) => SERVER_SIDE.contains(&from.as_str()) && SERVER_SIDE.contains(&to.as_str()) && to == "registry",
         (6, 6) => from == "oarlock",
         (7, 7) => true,

@@ -30,8 +30,8 @@ pub(crate) struct Args {
 enum Verb {
     /// Build programs from their Go modules into target/peer/bin (needs Go; minutes at first) and print that folder.
     Build {
-        /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl. Default: the
-        /// first two.
+        /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl,
+        /// nats-server. Default: the first two.
         names: Vec<String>,
     },
     /// Start etcd and kube-apiserver; print a JSON line with the kubeconfig, everybody's URLs and every pid; end all when standard input ends.
@@ -42,6 +42,9 @@ enum Verb {
         /// Start these too: kube-controller-manager, kube-scheduler.
         #[arg(long, value_name = "NAMES", value_delimiter = ',')]
         with: Vec<String>,
+        /// Build these too, and say how they are started, any number of each: kube-controller-manager, kube-scheduler.
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        without: Vec<String>,
         /// Members of etcd.
         #[arg(long, value_name = "N", default_value_t = 1)]
         members: usize,
@@ -61,7 +64,16 @@ pub(crate) fn folder() -> PathBuf {
 pub(crate) fn prepare() {
     let names = [
         &SERVERS[..],
-        &["etcd-3.5", "etcdctl", "etcdutl", "kube-controller-manager", "kube-scheduler", "kubectl", "kubelet"],
+        &[
+            "etcd-3.5",
+            "etcdctl",
+            "etcdutl",
+            "kube-controller-manager",
+            "kube-scheduler",
+            "kubectl",
+            "kubelet",
+            "nats-server",
+        ],
     ]
     .concat();
     if let Err(error) = build(&folder(), &names) {
@@ -77,16 +89,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 if names.is_empty() { SERVERS.to_vec() } else { names.iter().map(String::as_str).collect() };
             say(&build(&folder(), &names)?.display().to_string());
         }
-        Verb::Up { dir, with, members, servers } => {
-            let names: Vec<&str> = SERVERS.into_iter().chain(with.iter().map(String::as_str)).collect();
+        Verb::Up { dir, with, without, members, servers } => {
+            let names: Vec<&str> = SERVERS.into_iter().chain(with.iter().chain(without).map(String::as_str)).collect();
             let bin = build(&folder(), &names)?;
             let size = Size { servers: *servers, members: *members };
-            let peer = Peer::start(&bin, dir.as_deref().unwrap_or(&folder().join("run")), with, size)?;
+            let dir = dir.clone().unwrap_or_else(|| folder().join("run"));
+            let peer = Peer::start(&bin, &dir, with, without, size)?;
             let pids: BTreeMap<&str, u32> = peer.pids().collect();
             let ready = peer.ready.as_secs_f64() * 1000.0;
             let said = serde_json::json!({
                 "kubeconfig": peer.kubeconfig, "servers": peer.servers, "etcd": peer.etcd.join(","), "members": peer.etcd,
-                "pids": pids, "ready_ms": ready,
+                "pids": pids, "commands": peer.commands, "ready_ms": ready,
             });
             say(&said.to_string());
             std::io::stdin().read_to_end(&mut Vec::new())?;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 /// | `store/` | the embedded store |
 /// | `kubeconfig` | the user's, a superuser as kubeadm's `super-admin.conf` |
 /// | `<component>.kubeconfig` | one per component identity |
+/// | `nats/` | credentials of the bus, and nats-server's configuration |
 /// | `nodes/<name>/` | what a kubelet keeps |
 /// | `lock` | held while a process uses the directory |
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +57,12 @@ impl DataDir {
         self.root.join(format!("{component}.kubeconfig"))
     }
 
+    /// Credentials of the bus, and the configuration of its servers.
+    #[must_use]
+    pub fn nats(&self) -> PathBuf {
+        self.root.join("nats")
+    }
+
     /// What the kubelet of a node keeps.
     #[must_use]
     pub fn node(&self, name: &str) -> PathBuf {
@@ -76,9 +83,15 @@ mod tests {
     #[test]
     fn everything_lies_below_the_root() {
         let dir = DataDir::new("/data");
-        for path in
-            [dir.pki(), dir.store(), dir.kubeconfig(), dir.component_kubeconfig("scheduler"), dir.node("a"), dir.lock()]
-        {
+        for path in [
+            dir.pki(),
+            dir.nats(),
+            dir.store(),
+            dir.kubeconfig(),
+            dir.component_kubeconfig("scheduler"),
+            dir.node("a"),
+            dir.lock(),
+        ] {
             assert!(path.starts_with("/data"), "{}", path.display());
         }
         assert_eq!(dir.component_kubeconfig("scheduler"), Path::new("/data/scheduler.kubeconfig"));

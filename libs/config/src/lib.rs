@@ -3,12 +3,14 @@
 //! - [`Kubeconfig`] is the file every Kubernetes client reads: written for the user and for every component, read by the
 //!   components that run as processes of their own. [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: where the
 //!   server is, whom to trust, who one is.
+//! - [`NatsOptions`] are the flags of everybody who joins the bus.
 //! - [`DataDir`] is the one place that knows what lies where in `--data-dir`.
 
 mod data_dir;
 mod error;
 mod host;
 mod kubeconfig;
+mod nats;
 
 pub use data_dir::DataDir;
 pub use error::{Error, Result};
@@ -17,3 +19,4 @@ pub use kubeconfig::{
     AuthInfo, ClientKey, Cluster, Context, Credential, Endpoint, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
     ServerTrust,
 };
+pub use nats::{Nats, NatsOptions};

@@ -44,15 +44,17 @@ pub fn init(filter: &str, format: Format) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `filter` says, without the span that ractor holds open around every actor for as long as it lives: the runtime's own is about one
-/// message. A filter that names ractor gets what it asks for.
+/// What others log unasked, each with what is kept of it: ractor holds a span open around every actor for as long as it lives, and the runtime's own
+/// is about one message; the client of NATS tells of each attempt as an error what the bus tells once.
+const QUIET: [(&str, &str); 2] = [("ractor", "ractor=warn"), ("async_nats", "async_nats=off")];
+
+/// What `filter` says, without what is [`QUIET`] unless it is named.
 fn parse(filter: &str) -> Result<EnvFilter, Error> {
     let none = |source| Error::Filter { filter: filter.to_owned(), source };
-    let parsed = EnvFilter::try_new(filter).map_err(none)?;
-    if filter.contains("ractor") {
-        return Ok(parsed);
-    }
-    Ok(parsed.add_directive("ractor=warn".parse().map_err(none)?))
+    let mut unnamed = QUIET.into_iter().filter(|(name, _)| !filter.contains(name));
+    unnamed.try_fold(EnvFilter::try_new(filter).map_err(none)?, |parsed, (_, directive)| {
+        Ok(parsed.add_directive(directive.parse().map_err(none)?))
+    })
 }
 
 #[cfg(test)]
@@ -76,6 +78,19 @@ mod tests {
         assert_eq!(shown("info"), (false, true, true));
         assert_eq!(shown("debug,oarlock_runtime=warn"), (false, false, true));
         assert_eq!(shown("warn,ractor=info"), (true, false, true));
+    }
+
+    #[test]
+    fn the_client_of_nats_is_heard_only_when_asked_for() {
+        let shown = |filter: &str| {
+            let subscriber = tracing_subscriber::registry().with(parse(filter).unwrap());
+            tracing::subscriber::with_default(subscriber, || {
+                let theirs = tracing::enabled!(target: "async_nats::connector", Level::ERROR);
+                (theirs, tracing::enabled!(target: "oarlock_bus::nats", Level::ERROR))
+            })
+        };
+        assert_eq!(shown("info"), (false, true));
+        assert_eq!(shown("warn,async_nats=error"), (true, true));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! - [`Cluster`] is a real `oarlock up` in a process of its own, ended by its own pid.
 //! - [`Kubectl`] runs real `kubectl` against it and keeps a transcript.
 //! - [`Etcd`] is a real etcd cluster, each member a process that can be killed and stopped.
+//! - [`nats::Nats`] is a real nats-server, which can be killed, stopped and started again.
 //! - [`Peer`] is upstream's own control plane; [`Process`] any further program.
 //! - [`http::Http`] is a raw HTTP/1.1 client over TLS, for what well-behaved clients never send.
 //! - [`chaos::Chaos`] is the network between it and others, to be broken.
@@ -31,6 +32,7 @@ mod etcd;
 pub mod history;
 pub mod http;
 mod kubectl;
+pub mod nats;
 mod peer;
 pub mod port;
 mod process;

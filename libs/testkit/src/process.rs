@@ -42,12 +42,15 @@ impl Process {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. Whom SIGSTOP was sent to stands still when this returns.
     ///
     /// # Panics
     /// When it has ended.
     pub fn signal(&self, signal: Signal) {
         send(&self.child, signal).expect("it takes the signal");
+        if signal == Signal::STOP {
+            wait::eventually("all its threads stand still", || standing(self.child.id()));
+        }
     }
 
     /// Ends it with SIGKILL.
@@ -128,4 +131,18 @@ pub(crate) fn end(child: &mut Child) -> Option<i32> {
     child.kill().expect("SIGKILL");
     child.wait().expect("its end");
     None
+}
+
+/// Whether every thread of a process is stopped.
+fn standing(pid: u32) -> Result<(), String> {
+    for thread in std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|error| error.to_string())? {
+        let path = thread.map_err(|error| error.to_string())?.path().join("stat");
+        // A thread may end meanwhile.
+        let Ok(stat) = std::fs::read_to_string(&path) else { continue };
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        if !matches!(state, Some('T' | 't')) {
+            return Err(format!("{}: {state:?}", path.display()));
+        }
+    }
+    Ok(())
 }

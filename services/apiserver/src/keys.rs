@@ -1,5 +1,7 @@
 //! `oarlock keys`: what several API servers must have in common, made before the first of them starts.
 
+mod nats;
+
 use std::path::PathBuf;
 
 use oarlock_config::DataDir;
@@ -24,9 +26,15 @@ pub struct KeysArgs {
     /// As what the API servers show themselves.
     #[command(flatten)]
     pub serving: ServingOptions,
+    /// Nodes that get credentials for the bus, besides the parts of the control plane; those that have some keep them.
+    #[arg(long, value_delimiter = ',', value_name = "NODE,…")]
+    pub nats_node: Vec<String>,
+    /// Names and addresses by which NATS servers are called: with this flag they speak TLS, with a certificate of the cluster's authority (`pki/ca.crt`).
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub nats_tls_san: Vec<String>,
 }
 
-/// Makes authorities, the token key, a serving certificate and kubeconfigs. Copy `pki` into the data directory of each API server.
+/// Makes authorities, the token key, a serving certificate, kubeconfigs, and credentials for the bus. Copy `pki` into the data directory of each API server.
 ///
 /// # Errors
 /// When the directory cannot be written, or holds something that is no key or certificate.
@@ -37,5 +45,6 @@ pub fn keys(args: KeysArgs) -> anyhow::Result<u8> {
     let pki = Pki::open(&directory.pki(), &names, now)?;
     let user = args.user_server.unwrap_or_else(|| args.server.clone());
     kubeconfigs::write(&directory, &pki, &Servers { user, components: args.server }, now)?;
+    nats::write(&directory, &pki, &nats::Wanted { nodes: args.nats_node, tls: args.nats_tls_san }, now)?;
     Ok(0)
 }

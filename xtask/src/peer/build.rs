@@ -12,6 +12,8 @@ const KUBERNETES: &str = super::KUBERNETES;
 const ETCD: &str = "3.6.6";
 /// The line before, which is the oldest that may keep our state.
 const ETCD_BEFORE: &str = "3.5.21";
+/// What our bus is tried with.
+const NATS: &str = "2.15.2";
 
 /// A program: its name, and the package that builds it.
 struct Program {
@@ -29,6 +31,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "etcd-3.5", package: "go.etcd.io/etcd/server/v3" },
     Program { name: "etcdctl", package: "go.etcd.io/etcd/etcdctl/v3" },
     Program { name: "etcdutl", package: "go.etcd.io/etcd/etcdutl/v3" },
+    Program { name: "nats-server", package: "github.com/nats-io/nats-server/v2" },
 ];
 
 /// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; the first
@@ -56,8 +59,12 @@ impl Program {
         let (module, text, version, flags) = if self.package.starts_with("k8s.io/") {
             (folder.join("kubernetes"), kubernetes_module()?, KUBERNETES, version_flags())
         } else {
-            let version = if self.name == "etcd-3.5" { ETCD_BEFORE } else { ETCD };
-            (folder.join(self.name), "module peer.local/etcd\ngo 1.24\n".to_owned(), version, "-s -w".to_owned())
+            let version = match self.name {
+                "etcd-3.5" => ETCD_BEFORE,
+                "nats-server" => NATS,
+                _ => ETCD,
+            };
+            (folder.join(self.name), format!("module peer.local/{}\ngo 1.24\n", self.name), version, "-s -w".to_owned())
         };
         std::fs::create_dir_all(&module)?;
         if !module.join("go.mod").exists() {

@@ -1,5 +1,6 @@
 //! Upstream's programs running beside one another on 127.0.0.1.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(crate) struct Peer {
     pub(crate) servers: Vec<String>,
     /// Where each member of etcd answers.
     pub(crate) etcd: Vec<String>,
+    /// How those that were asked for are started, any number of each.
+    pub(crate) commands: BTreeMap<String, Vec<String>>,
     /// From the first exec to the answer that all are ready.
     pub(crate) ready: Duration,
 }
@@ -58,11 +61,18 @@ impl Peer {
         self.children.iter().map(|(name, child)| (name.as_str(), child.id()))
     }
 
-    /// Starts members of etcd and kube-apiservers over them, and the further programs that are named, in `folder`, which is emptied, and waits until they are ready.
+    /// Starts members of etcd and kube-apiservers over them, and the further programs that are named `with` them, in `folder`, which is emptied,
+    /// and waits until they are ready. Those `without` are not started.
     ///
     /// # Errors
     /// When one does not start, or is not ready in time.
-    pub(crate) fn start(bin: &Path, folder: &Path, with: &[String], size: Size) -> anyhow::Result<Self> {
+    pub(crate) fn start(
+        bin: &Path,
+        folder: &Path,
+        with: &[String],
+        without: &[String],
+        size: Size,
+    ) -> anyhow::Result<Self> {
         if folder.exists() {
             std::fs::remove_dir_all(folder)?;
         }
@@ -82,8 +92,10 @@ impl Peer {
         let begun = std::time::Instant::now();
         let etcd = ports.members.iter().map(|(client, _)| url(*client)).collect();
         let servers = ports.api.iter().map(|port| format!("https://127.0.0.1:{port}")).collect();
-        let mut peer = Self { children: Vec::new(), kubeconfig, servers, etcd, ready: Duration::ZERO };
         let start = Start { bin, folder: &folder, pki: &pki, ports: &ports };
+        let commands = without.iter().map(|name| Ok((name.clone(), start.command(name)?)));
+        let commands = commands.collect::<anyhow::Result<_>>()?;
+        let mut peer = Self { children: Vec::new(), kubeconfig, servers, etcd, commands, ready: Duration::ZERO };
         for (number, member) in ports.members.iter().enumerate() {
             let name = numbered("etcd", number);
             peer.add(&name, start.etcd(&name, *member)?);
@@ -243,35 +255,37 @@ impl Start<'_> {
         )
     }
 
-    /// kube-controller-manager or kube-scheduler, as itself, with its client's limits lifted.
+    /// kube-controller-manager or kube-scheduler.
     fn component(&self, name: &str) -> anyhow::Result<Child> {
+        let [manager, scheduler] = self.ports.component;
+        let flags = self.flags(name, if name == "kube-scheduler" { scheduler } else { manager })?;
+        self.spawn(name, name, &flags.iter().map(|(flag, value)| (*flag, value.as_str())).collect::<Vec<_>>())
+    }
+
+    /// How kube-controller-manager or kube-scheduler is started, as itself, with its client's limits lifted. Port 0: it serves nothing.
+    fn flags(&self, name: &str, port: u16) -> anyhow::Result<Vec<(&'static str, String)>> {
         let kubeconfig = self.folder.join(format!("{name}.kubeconfig")).display().to_string();
-        let [manager, scheduler] = self.ports.component.map(|port| port.to_string());
         let certificates = self.file(name);
-        let common = [
-            ("authentication-kubeconfig", kubeconfig.as_str()),
-            ("authorization-kubeconfig", &kubeconfig),
-            ("cert-dir", &certificates),
-        ];
         let limit = CLIENT_LIMIT.to_string();
-        let (own, config);
-        let flags = match name {
-            "kube-controller-manager" => {
-                own = [
-                    ("kubeconfig", kubeconfig.clone()),
-                    ("secure-port", manager),
-                    ("service-account-private-key-file", self.file("account.key")),
-                    ("root-ca-file", self.file("ca.crt")),
-                    ("use-service-account-credentials", "true".to_owned()),
-                    ("cluster-signing-cert-file", self.file("ca.crt")),
-                    ("cluster-signing-key-file", self.file("ca.key")),
-                    ("kube-api-qps", limit.clone()),
-                    ("kube-api-burst", limit),
-                    ("concurrent-deployment-syncs", "20".to_owned()),
-                    ("concurrent-replicaset-syncs", "50".to_owned()),
-                ];
-                own.as_slice()
-            }
+        let mut flags = vec![
+            ("authentication-kubeconfig", kubeconfig.clone()),
+            ("authorization-kubeconfig", kubeconfig.clone()),
+            ("cert-dir", certificates),
+            ("secure-port", port.to_string()),
+        ];
+        match name {
+            "kube-controller-manager" => flags.extend([
+                ("kubeconfig", kubeconfig),
+                ("service-account-private-key-file", self.file("account.key")),
+                ("root-ca-file", self.file("ca.crt")),
+                ("use-service-account-credentials", "true".to_owned()),
+                ("cluster-signing-cert-file", self.file("ca.crt")),
+                ("cluster-signing-key-file", self.file("ca.key")),
+                ("kube-api-qps", limit.clone()),
+                ("kube-api-burst", limit),
+                ("concurrent-deployment-syncs", "20".to_owned()),
+                ("concurrent-replicaset-syncs", "50".to_owned()),
+            ]),
             "kube-scheduler" => {
                 let path = self.folder.join("kube-scheduler.yaml");
                 std::fs::write(
@@ -281,14 +295,17 @@ impl Start<'_> {
                          clientConnection: {{kubeconfig: {kubeconfig}, qps: {limit}, burst: {limit}}}\n"
                     ),
                 )?;
-                config = [("config", path.display().to_string()), ("secure-port", scheduler)];
-                config.as_slice()
+                flags.push(("config", path.display().to_string()));
             }
             _ => bail!("{name}: neither kube-controller-manager nor kube-scheduler"),
-        };
-        let flags: Vec<(&str, &str)> =
-            common.into_iter().chain(flags.iter().map(|(flag, value)| (*flag, value.as_str()))).collect();
-        self.spawn(name, name, &flags)
+        }
+        Ok(flags)
+    }
+
+    /// Program and arguments of one that any number may be started of: it serves nothing.
+    fn command(&self, name: &str) -> anyhow::Result<Vec<String>> {
+        let flags = self.flags(name, 0)?.into_iter().map(|(flag, value)| format!("--{flag}={value}"));
+        Ok(std::iter::once(self.bin.join(name).display().to_string()).chain(flags).collect())
     }
 
     /// Starts a program under a name of its own.

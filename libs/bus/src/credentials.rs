@@ -1,0 +1,97 @@
+//! Credentials: an NKey seed, an Ed25519 key in NATS' own spelling. The server knows the public half and never sees the seed.
+
+use std::fmt;
+
+use nkeys::{KeyPair, KeyPairType};
+
+/// What proves to the server who somebody is. Debug does not show it.
+#[derive(Clone)]
+pub struct Seed {
+    text: String,
+    public: String,
+}
+
+/// The text holds no seed of a user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no NKey seed of a user: {0}")]
+pub struct BadSeed(String);
+
+impl Seed {
+    /// A new one, from the operating system's randomness.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn generate() -> Result<Self, BadSeed> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| BadSeed(error.to_string()))?;
+        let pair = KeyPair::new_from_raw(KeyPairType::User, bytes).map_err(|error| BadSeed(error.to_string()))?;
+        Self::of(&pair)
+    }
+
+    /// Reads a file's text: the first line that is neither empty nor a comment (`#`).
+    ///
+    /// # Errors
+    /// When that is no seed, or not a user's.
+    pub fn parse(text: &str) -> Result<Self, BadSeed> {
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+        let pair = KeyPair::from_seed(line.unwrap_or_default()).map_err(|error| BadSeed(error.to_string()))?;
+        if pair.key_pair_type() != KeyPairType::User {
+            return Err(BadSeed("it is somebody else's".to_owned()));
+        }
+        Self::of(&pair)
+    }
+
+    fn of(pair: &KeyPair) -> Result<Self, BadSeed> {
+        let text = pair.seed().map_err(|error| BadSeed(error.to_string()))?;
+        Ok(Self { text, public: pair.public_key() })
+    }
+
+    /// The public half, as servers are configured with it.
+    #[must_use]
+    pub fn public_key(&self) -> &str {
+        &self.public
+    }
+
+    /// The seed itself, for a file that only its owner can read.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.text
+    }
+
+    /// Signs what the server draws for each connection.
+    pub(crate) fn sign(&self, nonce: &[u8]) -> Result<Vec<u8>, BadSeed> {
+        let pair = KeyPair::from_seed(&self.text).map_err(|error| BadSeed(error.to_string()))?;
+        pair.sign(nonce).map_err(|error| BadSeed(error.to_string()))
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Seed").field(&self.public).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_read_as_it_was_written_and_never_shown() {
+        let seed = Seed::generate().unwrap();
+        let again = Seed::parse(&format!("# scheduler\n\n  {}\n", seed.secret())).unwrap();
+        assert_eq!((again.public_key(), again.secret()), (seed.public_key(), seed.secret()));
+        assert!(seed.public_key().starts_with('U') && seed.secret().starts_with("SU"));
+        assert!(!format!("{seed:?}").contains(seed.secret()));
+        assert_ne!(Seed::generate().unwrap().secret(), seed.secret());
+    }
+
+    #[test]
+    fn what_is_no_users_seed_is_refused() {
+        let seed = Seed::generate().unwrap();
+        let account = KeyPair::new_from_raw(KeyPairType::Account, [7; 32]).unwrap().seed().unwrap();
+        let cut = &seed.secret()[..20];
+        for text in ["", "# only\n", "SU", seed.public_key(), cut, account.as_str()] {
+            assert!(Seed::parse(text).is_err(), "{text}");
+        }
+    }
+}

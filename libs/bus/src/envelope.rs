@@ -1,0 +1,205 @@
+//! Envelopes: written, and read with suspicion.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use oarlock_meta::Revision;
+use prost::{Message, Name};
+
+use crate::error::AskError;
+use crate::proto::bus::v1::answer::Outcome;
+use crate::proto::bus::v1::{self as wire, FailureCode};
+use crate::role::{Identity, Role};
+use crate::subject::Subject;
+use crate::trace::TraceContext;
+
+/// The version of envelopes and answers that is written and read.
+const VERSION: u32 = 1;
+
+/// What an envelope says.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) sender: Identity,
+    pub(crate) budget: Duration,
+    pub(crate) trace: Option<TraceContext>,
+    pub(crate) type_name: String,
+    pub(crate) body: Bytes,
+}
+
+pub(crate) fn seal<M: Name>(
+    message: &M,
+    sender: &Identity,
+    id: (u64, u64),
+    budget: Duration,
+    trace: Option<TraceContext>,
+) -> Bytes {
+    let (process, number) = id;
+    let envelope = wire::Envelope {
+        version: VERSION,
+        id: [process.to_be_bytes(), number.to_be_bytes()].concat().into(),
+        sender: Some(wire::Sender { role: sender.role().as_str().to_owned(), name: sender.name().to_owned() }),
+        budget_us: micros(budget),
+        traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
+        r#type: M::full_name(),
+        body: message.encode_to_vec().into(),
+    };
+    envelope.encode_to_vec().into()
+}
+
+/// Reads an envelope that came on a subject.
+///
+/// # Errors
+/// Why it is none, or not the subject's.
+pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> {
+    let envelope = wire::Envelope::decode(payload).map_err(|error| format!("no envelope: {error}"))?;
+    if envelope.version != VERSION {
+        return Err(format!("envelope of version {}; this is {VERSION}", envelope.version));
+    }
+    let sender = envelope.sender.unwrap_or_default();
+    let role = Role::from_token(&sender.role).ok_or_else(|| format!("no role: {:?}", sender.role))?;
+    let sender = Identity::new(role, &sender.name).map_err(|error| error.to_string())?;
+    // The server has let only that member publish here; what the envelope says is the sender's word.
+    if subject.sender().is_some_and(|named| !impostor_allowed() && named != sender) {
+        return Err(format!("{sender} speaks as somebody else on {subject}"));
+    }
+    let trace = match envelope.traceparent.as_str() {
+        "" => None,
+        text => Some(text.parse().map_err(|error| format!("{text:?}: {error}"))?),
+    };
+    let budget = Duration::from_micros(envelope.budget_us);
+    Ok(Opened { sender, budget, trace, type_name: envelope.r#type, body: envelope.body })
+}
+
+const fn impostor_allowed() -> bool {
+    cfg!(seeded_bug = "sender_by_its_word")
+}
+
+/// Reads a body of the wanted type.
+///
+/// # Errors
+/// Why it is none.
+pub(crate) fn body<M: Name + Default>(type_name: &str, body: Bytes) -> Result<M, String> {
+    if type_name != M::full_name() {
+        return Err(format!("a {type_name:?} where a {:?} belongs", M::full_name()));
+    }
+    M::decode(body).map_err(|error| format!("{type_name}: {error}"))
+}
+
+/// An answer, encoded.
+pub(crate) fn answer(outcome: Outcome) -> Bytes {
+    wire::Answer { version: VERSION, outcome: Some(outcome) }.encode_to_vec().into()
+}
+
+pub(crate) fn done<M: Name>(message: &M) -> Outcome {
+    Outcome::Done(wire::Done { r#type: M::full_name(), body: message.encode_to_vec().into() })
+}
+
+pub(crate) fn failure(code: FailureCode, message: impl Into<String>) -> Outcome {
+    Outcome::Failure(wire::Failure { code: code.into(), message: message.into() })
+}
+
+pub(crate) fn overloaded(retry_after: Duration) -> Outcome {
+    Outcome::Overloaded(wire::Overloaded { retry_after_us: micros(retry_after) })
+}
+
+/// What an answer says to an asker who wants an `A`.
+///
+/// # Errors
+/// Why there is no `A`.
+pub(crate) fn outcome<A: Name + Default>(payload: Bytes) -> Result<A, AskError> {
+    let answer = wire::Answer::decode(payload).map_err(|error| AskError::Garbled(error.to_string()))?;
+    if answer.version != VERSION {
+        return Err(AskError::Garbled(format!("answer of version {}; this is {VERSION}", answer.version)));
+    }
+    match answer.outcome {
+        Some(Outcome::Done(done)) => body(&done.r#type, done.body).map_err(AskError::Garbled),
+        Some(Outcome::Overloaded(o)) => {
+            Err(AskError::Overloaded { retry_after: Duration::from_micros(o.retry_after_us) })
+        }
+        Some(Outcome::WrongEpoch(wrong)) => {
+            Err(AskError::WrongEpoch { current: (wrong.current != 0).then_some(Revision(wrong.current)) })
+        }
+        Some(Outcome::Expired(_)) => Err(AskError::Expired),
+        Some(Outcome::Stopping(_)) => Err(AskError::Stopping),
+        Some(Outcome::Failure(failure)) => Err(AskError::Failed { code: failure.code(), message: failure.message }),
+        None => Err(AskError::Garbled("an answer without an outcome".to_owned())),
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> Identity {
+        Identity::new(Role::Node, name).unwrap()
+    }
+
+    fn presence(of: &str, by: &str) -> Result<Opened, String> {
+        let payload = seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5));
+        open(&Subject::presence(&node(of)), payload)
+    }
+
+    #[test]
+    fn what_is_sealed_can_be_opened() {
+        let opened = presence("n1", "n1").unwrap();
+        assert_eq!((opened.sender, opened.budget), (node("n1"), Duration::from_secs(3)));
+        assert_eq!(opened.trace, TraceContext::root(4, 5));
+        assert_eq!(body::<String>(&opened.type_name, opened.body), Ok("here".to_owned()));
+    }
+
+    #[test]
+    fn nobody_speaks_as_another_where_the_subject_names_the_sender() {
+        assert!(presence("n1", "n2").unwrap_err().contains("node/n2 speaks as somebody else"));
+    }
+
+    #[test]
+    fn other_versions_roles_and_names_are_refused() {
+        let good = wire::Envelope {
+            version: 1,
+            sender: Some(wire::Sender { role: "node".to_owned(), name: "n1".to_owned() }),
+            ..wire::Envelope::default()
+        };
+        let open = |envelope: &wire::Envelope| open(&Subject::presence(&node("n1")), envelope.encode_to_vec().into());
+        assert!(open(&good).is_ok());
+        for version in [0, 2] {
+            assert!(open(&wire::Envelope { version, ..good.clone() }).unwrap_err().contains("version"));
+        }
+        for (role, name) in [("", "n1"), ("nodes", "n1"), ("node", ""), ("node", "*"), ("node", "a_b")] {
+            let sender = Some(wire::Sender { role: role.to_owned(), name: name.to_owned() });
+            assert!(open(&wire::Envelope { sender, ..good.clone() }).is_err(), "{role}/{name}");
+        }
+        assert!(open(&wire::Envelope { sender: None, ..good.clone() }).is_err());
+        assert!(open(&wire::Envelope { traceparent: "00-0".to_owned(), ..good }).is_err());
+    }
+
+    #[test]
+    fn damaged_envelopes_and_answers_are_refused_or_read_soundly() {
+        let subject = Subject::presence(&node("n1"));
+        let sealed = seal(&"here".to_owned(), &node("n1"), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5));
+        let answer = answer(done(&"there".to_owned()));
+        let (mut refused, mut read) = (0, 0);
+        for copy in oarlock_testkit::damaged(1, &sealed, 4000) {
+            match open(&subject, copy.into()) {
+                Ok(opened) => {
+                    assert_eq!(opened.sender, node("n1"));
+                    read += 1;
+                }
+                Err(why) => {
+                    assert!(!why.is_empty());
+                    refused += 1;
+                }
+            }
+        }
+        for copy in oarlock_testkit::damaged(2, &answer, 4000) {
+            match outcome::<String>(copy.into()) {
+                Ok(_) => read += 1,
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 1000 && read > 100, "{refused} refused, {read} read");
+    }
+}

@@ -1,0 +1,256 @@
+//! The bus inside one process: the semantics of NATS without its server, by tokio's clock alone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::{AnswerError, AskError, HintError};
+use crate::link::Link;
+use crate::queue::{Arrived, Queue};
+use crate::role::Identity;
+use crate::subject::{Pattern, Subject};
+use crate::subjects::Carries;
+use crate::transport::{ReplyTo as Reply, Subscription, Transport};
+
+/// What nats-server takes unless it is told otherwise.
+pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
+
+/// Where members of one process meet: the in-memory server. Clones are the same one.
+///
+/// Tests take it away and bring it back ([`stop`](Self::stop), [`start`](Self::start)), or part one member from it ([`cut`](Self::cut),
+/// [`heal`](Self::heal)). A process that is killed is cut first: what is dropped in order still says goodbye.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    table: Mutex<Table>,
+    members: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    stopped: bool,
+    members: Vec<Weak<Member>>,
+    subscriptions: Vec<Entry>,
+    next: u64,
+    /// Whose turn it is in queue groups.
+    turn: usize,
+}
+
+#[derive(Debug)]
+struct Member {
+    identity: Identity,
+    link: Link,
+    cut: Mutex<bool>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    id: u64,
+    member: Arc<Member>,
+    pattern: Pattern,
+    queue: Arc<Queue>,
+}
+
+impl Exchange {
+    /// One that nobody has joined yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As if the server had stopped: nobody is connected.
+    pub fn stop(&self) {
+        self.shared.table.lock().stopped = true;
+        self.shared.update();
+    }
+
+    /// The server is there again: everybody is connected anew.
+    pub fn start(&self) {
+        self.shared.table.lock().stopped = false;
+        self.shared.update();
+    }
+
+    /// Parts a member from everybody else.
+    pub fn cut(&self, who: &Identity) {
+        self.set_cut(who, true);
+    }
+
+    /// Connects a member anew.
+    pub fn heal(&self, who: &Identity) {
+        self.set_cut(who, false);
+    }
+
+    fn set_cut(&self, who: &Identity, cut: bool) {
+        let members = self.shared.members();
+        for member in members.iter().filter(|member| member.identity == *who) {
+            *member.cut.lock() = cut;
+        }
+        self.shared.update();
+    }
+}
+
+impl Shared {
+    fn members(&self) -> Vec<Arc<Member>> {
+        let mut table = self.table.lock();
+        table.members.retain(|member| member.strong_count() > 0);
+        table.members.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Brings every link to what it should be.
+    fn update(&self) {
+        let stopped = self.table.lock().stopped;
+        for member in self.members() {
+            let (wanted, is) = (!stopped && !*member.cut.lock(), member.link.get().connected);
+            if wanted && !is {
+                // what was hinted meanwhile is missed; told before anything that comes over the new connection
+                let entries = self.table.lock().subscriptions.clone();
+                let own = entries.iter().filter(|entry| Arc::ptr_eq(&entry.member, &member));
+                own.filter(|entry| entry.pattern.row().carries == Carries::Hints).for_each(|entry| entry.queue.miss());
+                member.link.connected();
+            } else if !wanted && is {
+                member.link.disconnected();
+            }
+        }
+    }
+
+    /// To whom a message goes: to all that hear the subject, but in a queue group to one.
+    fn route(&self, subject: &Subject) -> Vec<Entry> {
+        let mut table = self.table.lock();
+        let hears = |entry: &&Entry| entry.member.link.get().connected && entry.pattern.selects(subject.as_str());
+        let mut found: Vec<Entry> = table.subscriptions.iter().filter(hears).cloned().collect();
+        if subject.row().group && !found.is_empty() {
+            table.turn = table.turn.wrapping_add(1);
+            found = vec![found.swap_remove(table.turn % found.len())];
+        }
+        found
+    }
+}
+
+/// The transport of one member.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    shared: Arc<Shared>,
+    member: Arc<Member>,
+    number: u64,
+    messages: AtomicU64,
+}
+
+impl Memory {
+    pub(crate) fn new(exchange: &Exchange, identity: Identity) -> Self {
+        let shared = exchange.shared.clone();
+        let member = Arc::new(Member { identity, link: Link::new(), cut: Mutex::new(false) });
+        shared.table.lock().members.push(Arc::downgrade(&member));
+        let number = shared.members.fetch_add(1, Ordering::Relaxed) + 1;
+        shared.update();
+        Self { shared, member, number, messages: AtomicU64::new(0) }
+    }
+}
+
+#[async_trait]
+impl Transport for Memory {
+    async fn request(&self, subject: &Subject, payload: Bytes, deadline: Instant) -> Result<Bytes, AskError> {
+        let state = self.member.link.get();
+        if !state.connected {
+            return Err(AskError::Disconnected);
+        }
+        let (sender, answer) = oneshot::channel();
+        let slot = Arc::new(Mutex::new(Some(sender)));
+        let receivers = self.shared.route(subject);
+        if receivers.is_empty() {
+            return Err(AskError::NobodyThere);
+        }
+        for Entry { member, queue, .. } in receivers {
+            let generation = member.link.get().generation;
+            let reply = Some(Reply::Memory(ReplyTo { slot: slot.clone(), member, generation }));
+            queue.deliver(Arrived {
+                subject: subject.as_str().to_owned(),
+                payload: payload.clone(),
+                at: Instant::now(),
+                reply,
+            });
+        }
+        tokio::select! {
+            biased;
+            // `slot` is held here, so an answer that never comes is waited for, as over a network
+            Ok(answer) = answer => Ok(answer),
+            () = self.member.link.lost(state.generation) => Err(AskError::Lost),
+            () = sleep_until(deadline) => Err(AskError::Timeout),
+        }
+    }
+
+    fn publish(&self, subject: &Subject, payload: Bytes) -> Result<(), HintError> {
+        if !self.member.link.get().connected {
+            return Err(HintError::Disconnected);
+        }
+        for entry in self.shared.route(subject) {
+            let (subject, at) = (subject.as_str().to_owned(), Instant::now());
+            entry.queue.deliver(Arrived { subject, payload: payload.clone(), at, reply: None });
+        }
+        Ok(())
+    }
+
+    async fn subscribe(&self, pattern: &Pattern, queue: Arc<Queue>) -> Box<dyn Subscription> {
+        let mut table = self.shared.table.lock();
+        let id = table.next;
+        table.next += 1;
+        table.subscriptions.push(Entry { id, member: self.member.clone(), pattern: pattern.clone(), queue });
+        Box::new(Subscribed { shared: self.shared.clone(), id })
+    }
+
+    async fn flush(&self) {}
+
+    fn link(&self) -> &Link {
+        &self.member.link
+    }
+
+    fn max_payload(&self) -> usize {
+        MAX_PAYLOAD
+    }
+
+    fn number(&self) -> (u64, u64) {
+        (self.number, self.messages.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+#[derive(Debug)]
+struct Subscribed {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Subscription for Subscribed {}
+
+impl Drop for Subscribed {
+    fn drop(&mut self) {
+        self.shared.table.lock().subscriptions.retain(|entry| entry.id != self.id);
+    }
+}
+
+/// The way back: the first answer takes it.
+#[derive(Debug)]
+pub(crate) struct ReplyTo {
+    slot: Arc<Mutex<Option<oneshot::Sender<Bytes>>>>,
+    /// Who answers, and the connection over which it was asked.
+    member: Arc<Member>,
+    generation: u64,
+}
+
+impl ReplyTo {
+    pub(crate) fn send(&self, payload: Bytes) -> Result<(), AnswerError> {
+        let state = self.member.link.get();
+        if !state.connected || state.generation != self.generation {
+            return Err(AnswerError::Gone);
+        }
+        let sender = self.slot.lock().take().ok_or(AnswerError::Gone)?;
+        sender.send(payload).map_err(|_| AnswerError::Gone)
+    }
+}

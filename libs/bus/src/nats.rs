@@ -1,0 +1,97 @@
+//! The bus over NATS (core only).
+//!
+//! A connection is never mended: when it is lost its client goes, with everything that it had not sent, and another one is made with a back-off. So nothing
+//! is sent late, and a generation is one connection.
+
+mod backoff;
+mod connection;
+mod keeper;
+mod options;
+mod pump;
+mod shared;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::FutureExt;
+use tokio::time::Instant;
+
+use crate::bus::Bus;
+use crate::error::{AskError, HintError};
+use crate::link::Link;
+use crate::queue::Queue;
+use crate::role::Identity;
+use crate::subject::{Pattern, Subject};
+use crate::transport::{Subscription, Transport};
+
+pub(crate) use connection::ReplyTo;
+pub use options::{BadOptions, Options, Spawn, TokioSpawn};
+use shared::{Owner, Subscribed};
+
+impl Bus {
+    /// A member of the bus that the servers carry. Returns at once; the connection is made, and made anew for ever, by a task.
+    ///
+    /// # Errors
+    /// For options with which no connection can ever be made.
+    pub fn connect(options: Options, identity: Identity) -> Result<Self, BadOptions> {
+        let stats = Arc::default();
+        let (dialer, spawn) = options.check(&identity)?;
+        let owner = Owner::start(dialer, spawn, identity.clone(), Arc::clone(&stats));
+        Ok(Self::over(Arc::new(Nats { owner }), identity, stats))
+    }
+}
+
+/// The transport of one member.
+#[derive(Debug)]
+struct Nats {
+    owner: Arc<Owner>,
+}
+
+#[async_trait]
+impl Transport for Nats {
+    async fn request(&self, subject: &Subject, payload: Bytes, deadline: Instant) -> Result<Bytes, AskError> {
+        let connection = self.owner.shared.connection().ok_or(AskError::Disconnected)?;
+        connection.request(subject.as_str(), payload, deadline).await
+    }
+
+    fn publish(&self, subject: &Subject, payload: Bytes) -> Result<(), HintError> {
+        let connection = self.owner.shared.connection().ok_or(HintError::Disconnected)?;
+        let sent = connection.client.publish(subject.as_str().to_owned(), payload);
+        match tokio::task::unconstrained(sent).now_or_never() {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) => Err(HintError::Disconnected),
+            None => Err(HintError::Full),
+        }
+    }
+
+    async fn subscribe(&self, pattern: &Pattern, queue: Arc<Queue>) -> Box<dyn Subscription> {
+        let entry = self.owner.shared.enter(pattern, queue);
+        let subscribed = Subscribed { owner: self.owner.clone(), id: entry.id };
+        if let Some(connection) = self.owner.shared.connection() {
+            self.owner.shared.attach(&connection, &entry).await;
+            // Where it does not come back the connection is about to go, and the next one takes the subscription along.
+            let _ = connection.round_trip().await;
+        }
+        Box::new(subscribed)
+    }
+
+    async fn flush(&self) {
+        if let Some(connection) = self.owner.shared.connection() {
+            let _ = connection.round_trip().await;
+        }
+    }
+
+    fn link(&self) -> &Link {
+        &self.owner.shared.link
+    }
+
+    fn max_payload(&self) -> usize {
+        self.owner.shared.max_payload.load(Ordering::Relaxed)
+    }
+
+    fn number(&self) -> (u64, u64) {
+        (self.owner.shared.process, self.owner.shared.next())
+    }
+}

@@ -1,0 +1,243 @@
+//! One connection to one server, from its making to its loss.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_nats::{
+    Auth, AuthError, Client, ConnectError, ConnectOptions, Event, Message, ServerAddr, ServerError, StatusCode,
+};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::shared::random;
+use crate::credentials::Seed;
+use crate::error::{AnswerError, AskError};
+use crate::role::Identity;
+use crate::subject::Subject;
+
+/// A server that was silent for so long is asked whether it lives; after two more silences it is given up.
+const PING: Duration = Duration::from_secs(2);
+/// What the making of a connection may take, and a message to the server and back.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Messages that wait to be written; further ones wait for them, or, if they are hints, are let go.
+const TO_WRITE: usize = 1024;
+/// Messages of one subscription that were read and not yet put into its queue, which is done at once.
+const READ: usize = 4096;
+
+/// How connections are made.
+#[derive(Clone)]
+pub(super) struct Dialer {
+    pub(super) servers: Vec<ServerAddr>,
+    pub(super) seed: Option<Seed>,
+    pub(super) tls: Option<rustls::ClientConfig>,
+    pub(super) identity: Identity,
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dialer").field("servers", &self.servers).finish_non_exhaustive()
+    }
+}
+
+/// What the server says besides messages.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// It allows something less than our table.
+    Refused(String),
+    /// Messages were lost between the socket and a queue.
+    Slow,
+}
+
+type Waiting = Mutex<HashMap<String, (String, oneshot::Sender<Result<Bytes, AskError>>)>>;
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(super) client: Client,
+    /// Cancelled when it is lost, or not wanted any more.
+    pub(super) ended: CancellationToken,
+    /// Distinguishes it from others of this process.
+    pub(super) id: u64,
+    inbox: String,
+    waiting: Waiting,
+    next: std::sync::atomic::AtomicU64,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Dialer {
+    /// Connects to one server. `said` is called, and must not wait, when it says something.
+    pub(super) async fn dial(
+        &self,
+        server: &ServerAddr,
+        id: u64,
+        said: impl Fn(Said) + Send + Sync + 'static,
+    ) -> Result<Connection, ConnectError> {
+        let (ended, made) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
+        let (end, said) = (ended.clone(), Arc::new(said));
+        let (seed, first) = (self.seed.clone(), made.clone());
+        // The client would connect again by itself, and send what it has kept. It gets no second chance: it may not log in again.
+        let login = move |nonce: Vec<u8>| {
+            let login = if first.load(Ordering::Acquire) && !cfg!(seeded_bug = "connection_mended") {
+                Err(AuthError::new("this connection was lost; another one is made"))
+            } else {
+                log_in(seed.as_ref(), &nonce)
+            };
+            std::future::ready(login)
+        };
+        let mut options = ConnectOptions::with_auth_callback(login)
+            .max_reconnects(if cfg!(seeded_bug = "connection_mended") { None } else { Some(1) })
+            .connection_timeout(PATIENCE)
+            .ping_interval(PING)
+            .client_capacity(TO_WRITE)
+            .subscription_capacity(READ)
+            .ignore_discovered_servers()
+            .name(self.identity.to_string())
+            .event_callback(move |event| {
+                match event {
+                    Event::Disconnected | Event::Closed => end.cancel(),
+                    Event::SlowConsumer(_) => said(Said::Slow),
+                    Event::ServerError(ServerError::Other(text)) => said(Said::Refused(text)),
+                    other => tracing::debug!(event = %other, "bus"),
+                }
+                std::future::ready(())
+            });
+        if let Some(tls) = &self.tls {
+            options = options.require_tls(true).tls_client_config(tls.clone());
+        }
+        let client = options.connect(server.clone()).await?;
+        made.store(true, Ordering::Release);
+        // Whoever may answer something could answer anything, if it knew where.
+        let inbox = format!("{}.{:016x}", self.identity.inbox(), random());
+        Ok(Connection { client, ended, id, inbox, waiting: Mutex::default(), next: 0.into() })
+    }
+}
+
+fn log_in(seed: Option<&Seed>, nonce: &[u8]) -> Result<Auth, AuthError> {
+    let mut auth = Auth::new();
+    if let Some(seed) = seed {
+        auth.nkey = Some(seed.public_key().to_owned());
+        auth.signature = Some(seed.sign(nonce).map_err(AuthError::new)?);
+    }
+    Ok(auth)
+}
+
+impl Connection {
+    /// Where all answers come.
+    pub(super) fn answers(&self) -> String {
+        format!("{}.*", self.inbox)
+    }
+
+    /// Hands an answer to who waits for it; what nobody waits for any more is let go.
+    pub(super) fn answered(&self, message: Message) {
+        let token = message.subject.rsplit('.').next().unwrap_or_default();
+        let Some((_, waiting)) = self.waiting.lock().remove(token) else { return };
+        let answer = match message.status {
+            Some(StatusCode::NO_RESPONDERS) => Err(AskError::NobodyThere),
+            _ => Ok(message.payload),
+        };
+        // the asker may have met its deadline
+        let _ = waiting.send(answer);
+    }
+
+    /// The server let nobody have what was published there: whoever waits for an answer learns it.
+    pub(super) fn denied(&self, subject: &str) {
+        let mut waiting = self.waiting.lock();
+        let tokens: Vec<String> =
+            waiting.iter().filter(|(_, (to, _))| to == subject).map(|(token, _)| token.clone()).collect();
+        for (to, waiting) in tokens.into_iter().filter_map(|token| waiting.remove(&token)) {
+            let _ = waiting.send(Err(AskError::Denied(to)));
+        }
+    }
+
+    /// Sends, and waits for the first answer.
+    pub(super) async fn request(&self, subject: &str, payload: Bytes, deadline: Instant) -> Result<Bytes, AskError> {
+        let token = format!("{:x}", self.next.fetch_add(1, Ordering::Relaxed));
+        let (sender, answer) = oneshot::channel();
+        self.waiting.lock().insert(token.clone(), (subject.to_owned(), sender));
+        let waiting = Withdraw { connection: self, token };
+        let reply = format!("{}.{}", self.inbox, waiting.token);
+        tokio::select! {
+            biased;
+            () = self.ended.cancelled() => return Err(AskError::Disconnected),
+            sent = self.client.publish_with_reply(subject.to_owned(), reply, payload) => {
+                // nothing was taken to be sent
+                sent.map_err(|_| AskError::Disconnected)?;
+            }
+            () = sleep_until(deadline) => return Err(AskError::Expired),
+        }
+        tokio::select! {
+            biased;
+            Ok(answer) = answer => answer,
+            () = self.ended.cancelled() => Err(AskError::Lost),
+            () = sleep_until(deadline) => Err(AskError::Timeout),
+        }
+    }
+
+    /// A message to the server and back: what was sent before is there.
+    pub(super) async fn round_trip(&self) -> Result<(), AskError> {
+        match self.request(Subject::sync().as_str(), Bytes::new(), Instant::now() + PATIENCE).await {
+            Ok(_) | Err(AskError::NobodyThere) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Nobody waits for the answer any more.
+struct Withdraw<'a> {
+    connection: &'a Connection,
+    token: String,
+}
+
+impl Drop for Withdraw<'_> {
+    fn drop(&mut self) {
+        self.connection.waiting.lock().remove(&self.token);
+    }
+}
+
+/// The way back to an asker: over the connection on which it was asked.
+#[derive(Debug)]
+pub(crate) struct ReplyTo {
+    connection: Arc<Connection>,
+    inbox: async_nats::Subject,
+}
+
+impl ReplyTo {
+    /// The way back that a message names; `None` for what is nobody's inbox, or not the sender's where the subject names the sender: whoever asks could
+    /// make us speak where it may not.
+    pub(super) fn new(
+        connection: &Arc<Connection>,
+        inbox: async_nats::Subject,
+        sender: Option<&Identity>,
+    ) -> Option<Self> {
+        let reply = Self { connection: connection.clone(), inbox };
+        let good = reply.inbox.starts_with("_INBOX_") && sender.is_none_or(|sender| reply.belongs_to(sender));
+        (good || cfg!(seeded_bug = "answer_anywhere")).then_some(reply)
+    }
+
+    /// Whether it is the inbox of a member.
+    pub(crate) fn belongs_to(&self, who: &Identity) -> bool {
+        let own = self.inbox.strip_prefix(&who.inbox()).is_some_and(|rest| rest.starts_with('.'));
+        own || cfg!(seeded_bug = "answer_anywhere")
+    }
+
+    pub(crate) async fn send(&self, payload: Bytes) -> Result<(), AnswerError> {
+        if self.connection.ended.is_cancelled() {
+            return Err(AnswerError::Gone);
+        }
+        self.connection.client.publish(self.inbox.clone(), payload).await.map_err(|_| AnswerError::Gone)
+    }
+
+    pub(crate) fn max_payload(&self) -> usize {
+        self.connection.client.max_payload()
+    }
+}

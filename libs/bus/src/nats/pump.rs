@@ -1,0 +1,46 @@
+//! From a connection's subscription into a queue, without a pause.
+
+use std::sync::Arc;
+
+use async_nats::{Message, Subscriber};
+use futures::StreamExt;
+use tokio::time::Instant;
+
+use super::connection::{Connection, ReplyTo};
+use super::shared::Entry;
+use crate::queue::Arrived;
+use crate::subject::Subject;
+use crate::transport;
+
+/// Delivers what a subscription brings until the connection or the subscription ends.
+pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscriber, entry: Arc<Entry>) {
+    loop {
+        let message = tokio::select! {
+            biased;
+            () = entry.ended.cancelled() => return,
+            () = connection.ended.cancelled() => return,
+            message = subscriber.next() => message,
+        };
+        let Some(Message { subject, reply, payload, .. }) = message else { return };
+        let at = Instant::now();
+        let sender = Subject::parse(&subject).and_then(|subject| subject.sender());
+        let reply = reply.and_then(|reply| ReplyTo::new(&connection, reply, sender.as_ref()));
+        let reply = reply.map(transport::ReplyTo::Nats);
+        entry.queue.deliver(Arrived { subject: subject.into_string(), payload, at, reply });
+    }
+}
+
+/// Hands answers to who waits for them; when they end, so does the connection.
+pub(super) async fn answers(connection: Arc<Connection>, mut subscriber: Subscriber) {
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = subscriber.next() => message,
+            () = connection.ended.cancelled() => return,
+        };
+        match message {
+            Some(message) => connection.answered(message),
+            None => return connection.ended.cancel(),
+        }
+    }
+}

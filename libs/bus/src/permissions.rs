@@ -1,0 +1,167 @@
+//! The table of subjects as nats-server's configuration: what each credential may publish and hear. Whatever is not allowed is refused.
+
+use std::fmt::Write as _;
+
+use crate::name::BadName;
+use crate::role::{Identity, Role};
+use crate::subjects::{GROUP, Grant, Row, table};
+
+/// For how long after a message its receiver may answer it; no ask has a longer budget.
+const ANSWER_WITHIN: &str = "2m";
+
+/// Whose credential it is: of everybody in a role, or of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder(Option<Identity>, Role);
+
+impl Holder {
+    /// All members of a role. Of nodes each has its own, so that this one may do nothing.
+    #[must_use]
+    pub const fn role(role: Role) -> Self {
+        Self(None, role)
+    }
+
+    /// One node.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn node(name: &str) -> Result<Self, BadName> {
+        Ok(Self(Some(Identity::new(Role::Node, name)?), Role::Node))
+    }
+
+    /// The name of its file: `scheduler`, `node-n1`.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        match &self.0 {
+            Some(node) => format!("{}-{}", Role::Node, node.name()),
+            None => self.1.to_string(),
+        }
+    }
+
+    /// The holder whose file has this name.
+    #[must_use]
+    pub fn from_file_name(name: &str) -> Option<Self> {
+        match name.strip_prefix("node-") {
+            Some(node) => Self::node(node).ok(),
+            None => Role::from_token(name).filter(|role| *role != Role::Node).map(Self::role),
+        }
+    }
+}
+
+/// What a credential may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// Where it may publish.
+    pub publish: Vec<String>,
+    /// What it may hear; behind a space, in which queue group only.
+    pub hear: Vec<String>,
+    /// Whether it may answer what it hears, once each.
+    pub answer: bool,
+}
+
+impl Permissions {
+    /// What the table allows.
+    #[must_use]
+    pub fn of(holder: &Holder) -> Self {
+        let Holder(node, role) = holder;
+        if *role == Role::Node && node.is_none() {
+            return Self { publish: Vec::new(), hear: Vec::new(), answer: false };
+        }
+        let render = |row: &Row, grants: &[Grant]| {
+            let (_, pin) = *grants.iter().find(|(granted, _)| granted == role)?;
+            Some(row.render(|field| match field {
+                "role" if pin.pins(field) => Some(role.as_str()),
+                "name" if pin.pins(field) => node.as_ref().map(Identity::token),
+                _ => None,
+            }))
+        };
+        let publish = table().filter_map(|row| render(row, row.publish)).collect();
+        let own = match node {
+            Some(node) => format!("{}.>", node.inbox()),
+            None => format!("_INBOX_{role}.>"),
+        };
+        let heard = table().filter_map(|row| {
+            let pattern = render(row, row.hear)?;
+            Some(if row.group { format!("{pattern} {GROUP}") } else { pattern })
+        });
+        let hear: Vec<String> = heard.chain([own]).collect();
+        Self { publish, answer: hear.len() > 1, hear }
+    }
+}
+
+/// How nats-server is to carry the bus, but for where it listens: dead clients are noticed in seconds, and everybody is held to the table. `tls` names the files of
+/// its certificate and key.
+#[must_use]
+pub fn configuration<'a>(
+    credentials: impl IntoIterator<Item = (&'a Holder, &'a str)>,
+    tls: Option<(&str, &str)>,
+) -> String {
+    let tls = tls.map(|(certificate, key)| format!("tls {{ cert_file: {certificate:?}, key_file: {key:?} }}\n"));
+    let limits = "max_payload: 1MB\nping_interval: \"5s\"\nping_max: 2\nwrite_deadline: \"2s\"\n";
+    format!("{}{limits}{}", tls.unwrap_or_default(), authorization(credentials))
+}
+
+/// The `authorization` block for these credentials: each holder and the public half of its seed.
+fn authorization<'a>(credentials: impl IntoIterator<Item = (&'a Holder, &'a str)>) -> String {
+    let mut text = "authorization {\n  users = [\n".to_owned();
+    for (holder, public_key) in credentials {
+        let allowed = Permissions::of(holder);
+        let answers = format!("\n        allow_responses: {{ max: 1, expires: \"{ANSWER_WITHIN}\" }}");
+        let answers = if allowed.answer { answers.as_str() } else { "" };
+        // A string's formatting does not fail.
+        let _ = write!(
+            text,
+            "    # {}\n    {{ nkey: {public_key}\n      permissions: {{\n        publish: {{ allow: {} }}\n        subscribe: {{ allow: {} }}{answers}\n      }} }}\n",
+            holder.file_name(),
+            list(&allowed.publish),
+            list(&allowed.hear),
+        );
+    }
+    text + "  ]\n}\n"
+}
+
+/// An empty list would allow everything, so nothing is spelled as a subject that cannot be.
+fn list(subjects: &[String]) -> String {
+    match subjects {
+        [] => "[\"ol.nothing\"]".to_owned(),
+        subjects => format!("{subjects:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_may_do_what_carries_its_name() {
+        let node = Permissions::of(&Holder::node("a.b").unwrap());
+        assert_eq!(node.publish, ["ol.presence.node.a_b", "ol.up.a_b.*.*", "ol.sync"]);
+        assert_eq!(node.hear, ["ol.node.a_b.*", "ol.member.node.a_b.*", "_INBOX_node.a_b.>"]);
+        assert!(node.answer);
+    }
+
+    #[test]
+    fn who_hears_only_answers_answers_nothing() {
+        let inspector = Permissions::of(&Holder::role(Role::Inspector));
+        assert_eq!(inspector.hear, ["ol.presence.*.*", "_INBOX_inspector.>"]);
+        assert_eq!(Permissions::of(&Holder::role(Role::Node)).publish, Vec::<String>::new());
+    }
+
+    #[test]
+    fn files_are_named_after_their_holders() {
+        let holders = Role::ALL.into_iter().filter(|role| *role != Role::Node).map(Holder::role);
+        for holder in holders.chain([Holder::node("a.b").unwrap()]) {
+            assert_eq!(Holder::from_file_name(&holder.file_name()), Some(holder));
+        }
+        for name in ["", "node", "node-", "node-*", "schedulers"] {
+            assert_eq!(Holder::from_file_name(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_block_lists_every_credential() {
+        let scheduler = Holder::role(Role::Scheduler);
+        let text = authorization([(&scheduler, "UABC")]);
+        assert!(text.contains("# scheduler") && text.contains("nkey: UABC"), "{text}");
+        assert!(text.contains("\"ol.unit.scheduler.*.*.*\"") && text.contains("\"ol.svc.scheduler.* ol\""), "{text}");
+    }
+}

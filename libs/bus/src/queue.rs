@@ -1,0 +1,182 @@
+//! What was heard and not yet taken: bounded, with one taker.
+
+use std::collections::VecDeque;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::envelope;
+use crate::proto::bus::v1::{Stopping, answer::Outcome};
+use crate::stats::KindStats;
+use crate::transport::ReplyTo;
+
+/// What an asker is told who finds a full queue: it empties in milliseconds, or not soon.
+const RETRY_AFTER: Duration = Duration::from_millis(50);
+
+/// A message as the transport delivers it.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) subject: String,
+    pub(crate) payload: Bytes,
+    pub(crate) at: Instant,
+    pub(crate) reply: Option<ReplyTo>,
+}
+
+/// What the taker gets next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Message(Arrived),
+    /// So many messages, or an unknown number of them (0), were not delivered.
+    Lost(u64),
+    Closed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    inner: Mutex<Inner>,
+    ready: Notify,
+    stats: Arc<KindStats>,
+}
+
+/// Why a message was not taken in.
+#[derive(Debug)]
+enum Refused {
+    Full(Arrived),
+    Closed(Arrived),
+}
+
+#[derive(Debug)]
+struct Inner {
+    waiting: VecDeque<Arrived>,
+    capacity: usize,
+    lost: u64,
+    missed: bool,
+    closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(capacity: usize, stats: Arc<KindStats>) -> Self {
+        let inner =
+            Inner { waiting: VecDeque::new(), capacity: capacity.max(1), lost: 0, missed: false, closed: false };
+        Self { inner: Mutex::new(inner), ready: Notify::new(), stats }
+    }
+
+    /// Takes a message in, or says at once why not: an asker is answered, a lost hint is counted.
+    pub(crate) fn deliver(&self, message: Arrived) {
+        self.stats.heard.count(message.payload.len());
+        let (message, outcome) = match self.push(message) {
+            Ok(()) => return,
+            Err(Refused::Full(message)) => (message, envelope::overloaded(RETRY_AFTER)),
+            Err(Refused::Closed(message)) => (message, Outcome::Stopping(Stopping {})),
+        };
+        match message.reply {
+            Some(reply) => {
+                self.stats.declined(&outcome);
+                // never waits: whoever cannot be told meets its deadline
+                let _ = reply.send(envelope::answer(outcome)).now_or_never();
+            }
+            None => self.lose(),
+        }
+    }
+
+    fn push(&self, message: Arrived) -> Result<(), Refused> {
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(Refused::Closed(message));
+        }
+        if inner.waiting.len() >= inner.capacity {
+            return Err(Refused::Full(message));
+        }
+        inner.waiting.push_back(message);
+        drop(inner);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// One message was not delivered.
+    pub(crate) fn lose(&self) {
+        self.stats.lost();
+        self.inner.lock().lost += 1;
+        self.ready.notify_one();
+    }
+
+    /// Nobody knows what was not delivered.
+    pub(crate) fn miss(&self) {
+        self.inner.lock().missed = true;
+        self.ready.notify_one();
+    }
+
+    /// Waits for what comes next; losses first, so that who looks anew sees what waits as later. Cancel safe.
+    pub(crate) async fn next(&self) -> Next {
+        loop {
+            let ready = self.ready.notified();
+            if let Some(next) = self.take() {
+                return next;
+            }
+            ready.await;
+        }
+    }
+
+    fn take(&self) -> Option<Next> {
+        let mut inner = self.inner.lock();
+        if std::mem::take(&mut inner.missed) {
+            inner.lost = 0;
+            return Some(Next::Lost(0));
+        }
+        match std::mem::take(&mut inner.lost) {
+            0 => {}
+            lost => return Some(Next::Lost(lost)),
+        }
+        match inner.waiting.pop_front() {
+            Some(message) => Some(Next::Message(message)),
+            None => inner.closed.then_some(Next::Closed),
+        }
+    }
+
+    /// Takes nothing in any more, and hands out what waits.
+    pub(crate) fn drain(&self) -> VecDeque<Arrived> {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        std::mem::take(&mut inner.waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(capacity: usize) -> Queue {
+        Queue::new(capacity, Arc::default())
+    }
+
+    fn message(n: u8) -> Arrived {
+        Arrived { subject: String::new(), payload: Bytes::from(vec![n]), at: Instant::now(), reply: None }
+    }
+
+    #[tokio::test]
+    async fn what_is_lost_is_told_before_what_waits() {
+        let queue = queue(2);
+        (1..=3).for_each(|n| queue.deliver(message(n)));
+        assert!(matches!(queue.next().await, Next::Lost(1)));
+        assert!(matches!(queue.next().await, Next::Message(m) if m.payload[0] == 1));
+        queue.deliver(message(4));
+        assert_eq!(queue.drain().iter().map(|m| m.payload[0]).collect::<Vec<_>>(), [2, 4]);
+        queue.deliver(message(5));
+        assert!(matches!(queue.next().await, Next::Lost(1)));
+        assert!(matches!(queue.next().await, Next::Closed));
+    }
+
+    #[tokio::test]
+    async fn a_taker_that_gives_up_takes_nothing() {
+        let queue = queue(2);
+        assert!(queue.next().now_or_never().is_none());
+        queue.deliver(message(1));
+        assert!(matches!(queue.next().now_or_never(), Some(Next::Message(_))));
+    }
+}

@@ -1,0 +1,103 @@
+//! Who speaks.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::name::{self, BadName};
+
+/// What a process is on the bus; it decides which subjects it may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// An API server.
+    ApiServer,
+    /// A controller manager.
+    Controllers,
+    /// A scheduler.
+    Scheduler,
+    /// A remote stage of admission.
+    Admission,
+    /// A kubelet; the only role each of whose members has a credential of its own.
+    Node,
+    /// Somebody who looks.
+    Inspector,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::ApiServer, Self::Controllers, Self::Scheduler, Self::Admission, Self::Node, Self::Inspector];
+
+    /// Its token in subjects, and its name in files.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiServer => "api-server",
+            Self::Controllers => "controllers",
+            Self::Scheduler => "scheduler",
+            Self::Admission => "admission",
+            Self::Node => "node",
+            Self::Inspector => "inspector",
+        }
+    }
+
+    /// The role of a token.
+    #[must_use]
+    pub fn from_token(token: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == token)
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A member of a role: `scheduler/oarlock-scheduler-h1-1b85bbe1`, `node/n1`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity {
+    role: Role,
+    name: Arc<str>,
+    token: Arc<str>,
+}
+
+impl Identity {
+    /// A member. Its name must be unique among the members of its role that live: answers to one would reach the other.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn new(role: Role, name: &str) -> Result<Self, BadName> {
+        Ok(Self { role, name: name.into(), token: name::token(name)?.into() })
+    }
+
+    pub(crate) fn from_token(role: Role, token: &str) -> Option<Self> {
+        Some(Self { role, name: name::from_token(token)?.into(), token: token.into() })
+    }
+
+    /// Its role.
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Its name among those of its role; of a node, the Node's.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Where answers to it go; the tokens behind it are its own.
+    pub(crate) fn inbox(&self) -> String {
+        format!("_INBOX_{}.{}", self.role, self.token)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.role, self.name)
+    }
+}

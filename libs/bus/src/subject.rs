@@ -1,0 +1,298 @@
+//! Subjects and patterns, made of the table's rows.
+
+use std::fmt;
+use std::sync::Arc;
+
+use oarlock_meta::Revision;
+
+use crate::name::{self, BadName};
+use crate::role::{Identity, Role};
+use crate::subjects::{Kind, Row, table};
+
+/// Where one message goes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    kind: Kind,
+    text: Arc<str>,
+}
+
+/// What somebody hears: some subjects of one row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pattern {
+    kind: Kind,
+    text: Arc<str>,
+}
+
+fn render(kind: Kind, fields: &[(&str, &str)]) -> Arc<str> {
+    kind.row().render(|field| fields.iter().find(|(name, _)| *name == field).map(|(_, value)| *value)).into()
+}
+
+fn epoch_token(epoch: Revision) -> String {
+    format!("e{epoch}")
+}
+
+impl Subject {
+    fn new(kind: Kind, fields: &[(&str, &str)]) -> Self {
+        Self { kind, text: render(kind, fields) }
+    }
+
+    /// Where a member says that it lives.
+    #[must_use]
+    pub fn presence(of: &Identity) -> Self {
+        Self::new(Kind::Presence, &[("role", of.role().as_str()), ("name", of.token())])
+    }
+
+    /// To the member of a role that holds a unit since `epoch`. Whoever held it before, or will hold it, does not get it.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn unit(role: Role, unit: &str, epoch: Revision, method: &str) -> Result<Self, BadName> {
+        let (unit, epoch, method) = (name::token(unit)?, epoch_token(epoch), name::token(method)?);
+        Ok(Self::new(Kind::Unit, &[("role", role.as_str()), ("unit", &unit), ("epoch", &epoch), ("method", &method)]))
+    }
+
+    /// To one of the members of a role that offer a service.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn service(role: Role, service: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Service, &[("role", role.as_str()), ("service", &name::token(service)?)]))
+    }
+
+    /// To a node.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn node(node: &str, method: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Node, &[("name", &name::token(node)?), ("method", &name::token(method)?)]))
+    }
+
+    /// From a node to one of the members of a role that offer a service to nodes.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn up(node: &str, role: Role, service: &str) -> Result<Self, BadName> {
+        let (node, service) = (name::token(node)?, name::token(service)?);
+        Ok(Self::new(Kind::Up, &[("name", &node), ("role", role.as_str()), ("service", &service)]))
+    }
+
+    /// To one member.
+    ///
+    /// # Errors
+    /// For a method that cannot be part of a subject.
+    pub fn member(to: &Identity, method: &str) -> Result<Self, BadName> {
+        let method = name::token(method)?;
+        Ok(Self::new(Kind::Member, &[("role", to.role().as_str()), ("name", to.token()), ("method", &method)]))
+    }
+
+    /// A lossy wake-up to whoever cares.
+    ///
+    /// # Errors
+    /// For a topic that cannot be part of a subject.
+    pub fn hint(topic: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Hint, &[("topic", &name::token(topic)?)]))
+    }
+
+    pub(crate) fn sync() -> Self {
+        Self::new(Kind::Sync, &[])
+    }
+
+    /// The subject of this text, if the table has it.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let row = table().find(|row| row.matches(text))?;
+        Some(Self { kind: row.kind, text: text.into() })
+    }
+
+    /// Its row of the table.
+    #[must_use]
+    pub fn row(&self) -> &'static Row {
+        self.kind.row()
+    }
+
+    /// As the transport has it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.row().value(&self.text, name)
+    }
+
+    /// The method, or service, or topic that it names: its last token.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.text.rsplit('.').next().unwrap_or_default()
+    }
+
+    /// The role that it names.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        Role::from_token(self.field("role")?)
+    }
+
+    /// The member or node that it names.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        name::from_token(self.field("name")?)
+    }
+
+    /// The unit that it names.
+    #[must_use]
+    pub fn unit_name(&self) -> Option<String> {
+        name::from_token(self.field("unit")?)
+    }
+
+    /// The epoch that it names.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Revision> {
+        self.field("epoch")?.strip_prefix('e')?.parse().ok()
+    }
+
+    /// The sender that it names: the server lets nobody else publish there.
+    #[must_use]
+    pub fn sender(&self) -> Option<Identity> {
+        let role = match self.kind {
+            Kind::Presence => self.role()?,
+            Kind::Up => Role::Node,
+            _ => return None,
+        };
+        Identity::from_token(role, self.field("name")?)
+    }
+}
+
+impl Pattern {
+    fn new(kind: Kind, fields: &[(&str, &str)]) -> Self {
+        Self { kind, text: render(kind, fields) }
+    }
+
+    /// Everybody who says that it lives.
+    #[must_use]
+    pub fn presence() -> Self {
+        Self::new(Kind::Presence, &[])
+    }
+
+    /// The members of one role that say so.
+    #[must_use]
+    pub fn presence_of(role: Role) -> Self {
+        Self::new(Kind::Presence, &[("role", role.as_str())])
+    }
+
+    /// Every method of a unit, for its holder since `epoch`.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn unit(role: Role, unit: &str, epoch: Revision) -> Result<Self, BadName> {
+        let (unit, epoch) = (name::token(unit)?, epoch_token(epoch));
+        Ok(Self::new(Kind::Unit, &[("role", role.as_str()), ("unit", &unit), ("epoch", &epoch)]))
+    }
+
+    /// A service, for those who offer it.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn service(role: Role, service: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Service, &[("role", role.as_str()), ("service", &name::token(service)?)]))
+    }
+
+    /// Every method of a node, for the node.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn node(node: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Node, &[("name", &name::token(node)?)]))
+    }
+
+    /// A service to nodes, for those who offer it.
+    ///
+    /// # Errors
+    /// For a name that cannot be part of a subject.
+    pub fn up(role: Role, service: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Up, &[("role", role.as_str()), ("service", &name::token(service)?)]))
+    }
+
+    /// Every method of a member, for the member.
+    #[must_use]
+    pub fn member(of: &Identity) -> Self {
+        Self::new(Kind::Member, &[("role", of.role().as_str()), ("name", of.token())])
+    }
+
+    /// A topic of wake-ups.
+    ///
+    /// # Errors
+    /// For a topic that cannot be part of a subject.
+    pub fn hint(topic: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Hint, &[("topic", &name::token(topic)?)]))
+    }
+
+    /// Its row of the table.
+    #[must_use]
+    pub fn row(&self) -> &'static Row {
+        self.kind.row()
+    }
+
+    /// As the transport has it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it selects a subject.
+    #[must_use]
+    pub fn selects(&self, subject: &str) -> bool {
+        let mut tokens = subject.split('.');
+        self.text.split('.').all(|own| tokens.next().is_some_and(|token| own == "*" || own == token))
+            && tokens.next().is_none()
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_say_what_they_were_made_of() {
+        let unit = Subject::unit(Role::Scheduler, "arbiter", Revision(12), "propose").unwrap();
+        assert_eq!(unit.as_str(), "ol.unit.scheduler.arbiter.e12.propose");
+        assert_eq!(Subject::parse(unit.as_str()), Some(unit.clone()));
+        assert_eq!(
+            (unit.epoch(), unit.unit_name().as_deref(), unit.method()),
+            (Some(Revision(12)), Some("arbiter"), "propose")
+        );
+        assert_eq!(unit.sender(), None);
+        let up = Subject::up("a.b", Role::Controllers, "drained").unwrap();
+        assert_eq!(up.as_str(), "ol.up.a_b.controllers.drained");
+        assert_eq!(up.sender(), Some(Identity::new(Role::Node, "a.b").unwrap()));
+    }
+
+    #[test]
+    fn a_pattern_selects_the_subjects_of_its_row_and_epoch() {
+        let holder = Pattern::unit(Role::Scheduler, "arbiter", Revision(12)).unwrap();
+        let to = |epoch| Subject::unit(Role::Scheduler, "arbiter", Revision(epoch), "propose").unwrap();
+        assert!(holder.selects(to(12).as_str()));
+        assert!(!holder.selects(to(13).as_str()) && !holder.selects(to(1).as_str()));
+        assert!(
+            !holder.selects("ol.unit.scheduler.arbiter.e12") && !holder.selects("ol.unit.scheduler.arbiter.e12.a.b")
+        );
+    }
+
+    #[test]
+    fn what_the_table_does_not_have_is_no_subject() {
+        for text in ["", "ol", "ol.x", "ol.hint", "ol.unit.a.b.c", "ol.node.a.b.c", "_INBOX_node.a.b", "ol.hint.a b.c"]
+        {
+            assert_eq!(Subject::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What holds on the bus, over every transport: one list of cases, each on ground of its own; and what the real server does for it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
+
+#[path = "bus/cases.rs"]
+mod cases;
+#[path = "bus/forbidden.rs"]
+mod forbidden;
+#[path = "bus/garbage.rs"]
+mod garbage;
+#[path = "bus/memory.rs"]
+mod memory;
+#[path = "bus/nats.rs"]
+mod nats;
+#[path = "bus/outage.rs"]
+mod outage;
+#[path = "bus/server.rs"]
+mod server;
+#[path = "bus/speed.rs"]
+mod speed;

@@ -1,0 +1,99 @@
+//! A real nats-server that knows the table, and credentials for whoever comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_bus::credentials::Seed;
+use oarlock_bus::permissions::{Holder, configuration};
+use oarlock_bus::{Bus, Identity, Options, Role, TokioSpawn};
+use oarlock_testkit::Signal;
+use oarlock_testkit::nats::Nats;
+use tokio::time::timeout;
+
+/// Nodes that have credentials.
+pub(crate) const NODES: [&str; 3] = ["n1", "n2", "ip-10-0-0-1.ec2.internal"];
+
+pub(crate) struct Server {
+    pub(crate) nats: Nats,
+    seeds: BTreeMap<String, Seed>,
+}
+
+impl Server {
+    /// `None`, and a loud word, where it cannot be built.
+    pub(crate) fn start(more: &str) -> Option<Self> {
+        Self::of(|configuration| Nats::start(&format!("{configuration}{more}")))
+    }
+
+    pub(crate) fn of(start: impl Fn(&str) -> Result<Nats, String>) -> Option<Self> {
+        let roles = Role::ALL.into_iter().filter(|role| *role != Role::Node).map(Holder::role);
+        let nodes = NODES.map(|name| Holder::node(name).unwrap());
+        let credentials: Vec<(Holder, Seed)> =
+            roles.chain(nodes).map(|holder| (holder, Seed::generate().unwrap())).collect();
+        let users = configuration(credentials.iter().map(|(holder, seed)| (holder, seed.public_key())), None);
+        let nats = match start(&users) {
+            Ok(nats) => nats,
+            Err(why) => {
+                eprintln!("SKIPPED: {why}: nothing was tried over NATS");
+                return None;
+            }
+        };
+        Some(Self { nats, seeds: credentials.into_iter().map(|(holder, seed)| (holder.file_name(), seed)).collect() })
+    }
+
+    /// Lets the server know everybody but those, from now on.
+    pub(crate) fn reload_without(&self, nobody: &[&str]) {
+        let known = self.seeds.iter().filter(|(name, _)| !nobody.contains(&name.as_str()));
+        let holders: Vec<(Holder, &Seed)> =
+            known.map(|(name, seed)| (Holder::from_file_name(name).unwrap(), seed)).collect();
+        self.nats.configure(&configuration(holders.iter().map(|(holder, seed)| (holder, seed.public_key())), None));
+        self.nats.signal(Signal::HUP);
+    }
+
+    /// The credentials of a member.
+    pub(crate) fn seed(&self, who: &Identity) -> &Seed {
+        let holder = match who.role() {
+            Role::Node => Holder::node(who.name()).unwrap(),
+            role => Holder::role(role),
+        };
+        &self.seeds[&holder.file_name()]
+    }
+
+    pub(crate) fn options(&self, who: &Identity) -> Options {
+        Options {
+            servers: vec![self.nats.url()],
+            credentials: Some(self.seed(who).secret().to_owned()),
+            authorities: self.nats.authority().map(str::to_owned),
+            spawn: Arc::new(TokioSpawn),
+        }
+    }
+
+    /// Another member, connected.
+    pub(crate) async fn join(&self, who: Identity) -> Bus {
+        let bus = Bus::connect(self.options(&who), who).unwrap();
+        timeout(Duration::from_secs(30), bus.wait_for(|state| state.connected)).await.expect("a connection");
+        bus
+    }
+
+    /// A client that keeps to nothing but the protocol, with a member's credentials, and what the server tells it.
+    pub(crate) async fn raw(
+        &self,
+        who: &Identity,
+    ) -> (async_nats::Client, tokio::sync::mpsc::UnboundedReceiver<String>) {
+        let (said, heard) = tokio::sync::mpsc::unbounded_channel();
+        let client = async_nats::ConnectOptions::with_nkey(self.seed(who).secret().to_owned())
+            .event_callback(move |event| {
+                said.send(event.to_string()).unwrap_or_default();
+                std::future::ready(())
+            })
+            .custom_inbox_prefix(format!("_INBOX_{}.{}", who.role(), who.name().replace('.', "_")))
+            .connect(self.nats.url())
+            .await
+            .expect("a connection");
+        (client, heard)
+    }
+}
+
+pub(crate) fn who(role: Role, name: &str) -> Identity {
+    Identity::new(role, name).unwrap()
+}

@@ -1,0 +1,56 @@
+//! How a part of the control plane reaches the bus.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Flags about the bus. Without servers there is none, and nothing else changes.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct NatsOptions {
+    /// NATS servers that carry the bus between processes: `nats://host:port`, or `tls://host:port`, several times or with commas, all of one cluster.
+    #[arg(long, value_delimiter = ',', value_name = "URL,…")]
+    pub nats_servers: Vec<String>,
+    /// The NKey seed to log in with, as `oarlock keys` writes it: `nats/<role>.seed`.
+    #[arg(long, value_name = "FILE", requires = "nats_servers")]
+    pub nats_credentials: Option<PathBuf>,
+    /// Authorities (PEM) that sign the NATS servers' certificates; with this flag they must speak TLS.
+    #[arg(long, value_name = "FILE", requires = "nats_servers")]
+    pub nats_ca: Option<PathBuf>,
+}
+
+/// What the flags name.
+#[derive(Clone)]
+pub struct Nats {
+    /// The servers' addresses.
+    pub servers: Vec<String>,
+    /// The text of the seed's file.
+    pub credentials: Option<String>,
+    /// Authorities, PEM.
+    pub authorities: Option<String>,
+}
+
+impl NatsOptions {
+    /// Reads the files; `None` where no server is named.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn read(&self) -> Result<Option<Nats>> {
+        if self.nats_servers.is_empty() {
+            return Ok(None);
+        }
+        let read = |path: &Option<PathBuf>| path.as_deref().map(text).transpose();
+        let (credentials, authorities) = (read(&self.nats_credentials)?, read(&self.nats_ca)?);
+        Ok(Some(Nats { servers: self.nats_servers.clone(), credentials, authorities }))
+    }
+
+    /// The same for one of several nodes of a process: where the credentials are a directory, its `node-<name>.seed`.
+    #[must_use]
+    pub fn of_node(&self, name: &str) -> Self {
+        let own = |path: &PathBuf| if path.is_dir() { path.join(format!("node-{name}.seed")) } else { path.clone() };
+        Self { nats_credentials: self.nats_credentials.as_ref().map(own), ..self.clone() }
+    }
+}
+
+fn text(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+}
