@@ -1,6 +1,7 @@
-//! Resources that are only answered: token reviews, access reviews, component statuses, and Bindings posted to their collection.
+//! Resources that are only answered: token reviews, access reviews, component statuses, actors, and Bindings posted to their collection.
 
 mod access;
+mod actors;
 mod components;
 mod token;
 
@@ -55,6 +56,8 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
         }
         ("componentstatuses", Call::List(options)) => components::list(server, target, &options),
         ("componentstatuses", Call::Get(_)) => components::get(server, target),
+        ("actors", Call::List(options)) => actors::list(server, target, &options).await,
+        ("actors", Call::Get(_)) => actors::get(server, target).await,
         (_, call) => Err(Status::method_not_supported(&resource.group_resource(), call.verb())),
     }
 }

@@ -1,9 +1,10 @@
 //! What changes about a server while it runs: whether it is ready, whether and how far it is going.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use oarlock_bus::Bus;
 use oarlock_meta::Revision;
 use oarlock_runtime::Watched;
 use tokio::sync::watch;
@@ -22,6 +23,8 @@ pub struct State {
     watches: Arc<AtomicUsize>,
     /// Watches tell their clients when they have come past this.
     milestone: Arc<Watched<Revision>>,
+    /// The way to the crew's other processes, where there is one.
+    bus: OnceLock<Bus>,
 }
 
 impl Default for State {
@@ -34,6 +37,7 @@ impl Default for State {
             requests: Arc::new(watch::Sender::new(0)),
             watches: Arc::default(),
             milestone: Arc::new(Watched::new(Revision::ZERO)),
+            bus: OnceLock::new(),
         }
     }
 }
@@ -59,6 +63,17 @@ impl Drop for Watching {
 }
 
 impl State {
+    /// From now on other processes can be asked. The first bus stands.
+    pub fn set_bus(&self, bus: Bus) {
+        self.bus.get_or_init(|| bus);
+    }
+
+    /// The way to other processes, if there is one.
+    #[must_use]
+    pub fn bus(&self) -> Option<Bus> {
+        self.bus.get().cloned()
+    }
+
     /// What must be there when readyz says ok is there.
     pub fn set_bootstrapped(&self) {
         self.bootstrapped.send_replace(true);

@@ -10,9 +10,9 @@ use std::sync::{Arc, Weak};
 use oarlock_client::Object;
 use oarlock_meta::{LabelSelector, Revision, Uid};
 use oarlock_runtime::clock::{self, Instant};
+use oarlock_runtime::{Follower, Watched};
 use oarlock_schema::{Obj, Str};
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use crate::changes::{Change, Changes, Subscriber};
 use crate::item::Item;
@@ -51,7 +51,7 @@ pub struct Cache<T> {
     state: RwLock<State<T>>,
     /// In place of `T::project`.
     project: Option<fn(&Obj) -> T>,
-    progress: watch::Sender<Progress>,
+    progress: Arc<Watched<Progress>>,
 }
 
 struct State<T> {
@@ -62,7 +62,7 @@ struct State<T> {
 
 impl<T> std::fmt::Debug for Cache<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let progress = *self.progress.borrow();
+        let progress = self.progress.get();
         f.debug_struct("Cache").field("items", &self.len()).field("progress", &progress).finish_non_exhaustive()
     }
 }
@@ -70,7 +70,7 @@ impl<T> std::fmt::Debug for Cache<T> {
 impl<T> Default for Cache<T> {
     fn default() -> Self {
         let state = State { items: BTreeMap::new(), indexes: Vec::new(), subscribers: Vec::new() };
-        Self { state: RwLock::new(state), project: None, progress: watch::Sender::new(Progress::default()) }
+        Self { state: RwLock::new(state), project: None, progress: Arc::default() }
     }
 }
 
@@ -137,7 +137,7 @@ impl<T> Cache<T> {
     /// How far the cache has come.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        *self.progress.borrow()
+        self.progress.get()
     }
 
     /// The revision up to which every change has been applied.
@@ -170,15 +170,14 @@ impl<T> Cache<T> {
     }
 
     async fn reach(&self, wanted: Revision, deadline: Instant) -> Result<(), Lagging> {
-        let mut progress = self.progress.subscribe();
-        let there = progress.wait_for(|progress| progress.synced && progress.revision >= wanted);
-        let reached = matches!(clock::timeout_at(deadline, there).await, Ok(Ok(_)));
-        if reached { Ok(()) } else { Err(Lagging { at: self.revision(), wanted }) }
+        let there = self.progress.wait_for(|progress| progress.synced && progress.revision >= wanted);
+        let reached = clock::timeout_at(deadline, there).await;
+        reached.map(drop).map_err(|_| Lagging { at: self.revision(), wanted })
     }
 
     /// Follows the progress.
-    pub fn watch_progress(&self) -> watch::Receiver<Progress> {
-        self.progress.subscribe()
+    pub fn watch_progress(&self) -> Follower<Progress> {
+        self.progress.follow()
     }
 
     /// Tells of changes from now on, beginning with [`crate::Notice::Resync`]. At most `capacity` keys wait; when there are more, one
@@ -219,7 +218,7 @@ impl<T: Send + Sync + 'static> crate::own_writes::Fresh for Cache<T> {
         self.get(key).is_some_and(|item| item.meta.uid == *uid && !item.meta.deleting())
     }
 
-    fn follow(&self) -> watch::Receiver<Progress> {
+    fn follow(&self) -> Follower<Progress> {
         self.watch_progress()
     }
 }

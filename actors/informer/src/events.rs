@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oarlock_client::{Call, Client, PatchType, WriteOptions};
+use oarlock_client::{Call, Client, Fence, PatchType, WriteOptions, fence};
 use oarlock_meta::Status;
 use oarlock_runtime::kind::{ActorKind, OnShutdown, Phase};
 use oarlock_runtime::{Actor, Ctx, Failure, Handle, System, clock, rng};
@@ -99,6 +99,7 @@ struct Origin {
     client: Client,
     component: Str,
     host: Str,
+    fence: Option<Fence>,
 }
 
 /// What a recorder is sent.
@@ -116,7 +117,8 @@ impl Recorder {
         host: &str,
     ) -> Result<Self, oarlock_runtime::Error> {
         let key = if host.is_empty() { component.to_owned() } else { format!("{component}/{host}") };
-        let origin = Origin { client: client.with_timeout(DEADLINE), component: component.into(), host: host.into() };
+        let (component, host) = (component.into(), host.into());
+        let origin = Origin { client: client.with_timeout(DEADLINE), component, host, fence: None };
         Ok(Self { handle: system.spawn(&RECORDER, key, Writer).await?, origin: Arc::new(origin) })
     }
 
@@ -124,7 +126,16 @@ impl Recorder {
     #[must_use]
     pub fn on(&self, client: &Client, host: &str) -> Self {
         let client = client.with_timeout(DEADLINE);
-        let origin = Origin { client, component: self.origin.component.clone(), host: host.into() };
+        let component = self.origin.component.clone();
+        let origin = Origin { client, component, host: host.into(), fence: self.origin.fence.clone() };
+        Self { handle: self.handle.clone(), origin: Arc::new(origin) }
+    }
+
+    /// The same recorder; what it is told from here on is written under a claim, or not at all.
+    #[must_use]
+    pub fn under(&self, fence: Option<Fence>) -> Self {
+        let Origin { client, component, host, .. } = &*self.origin;
+        let origin = Origin { client: client.clone(), component: component.clone(), host: host.clone(), fence };
         Self { handle: self.handle.clone(), origin: Arc::new(origin) }
     }
 
@@ -177,18 +188,20 @@ impl Actor for Writer {
 
     async fn handle(&self, state: &mut State, (record, origin): Told, ctx: &Ctx<Told>) -> Result<(), Failure> {
         let outcome = state.correlator.take(&record, clock::now());
-        let written = match outcome {
-            Outcome::Drop => {
-                state.dropped += 1;
-                return Ok(());
-            }
-            Outcome::New { message } => ctx.protected(self.create(state, &record, &origin, (&message, 1))).await,
-            Outcome::Again { name, count, message } => {
-                ctx.protected(self.repeat(state, &record, &origin, &name, (&message, count))).await
+        let written = async {
+            match outcome {
+                Outcome::Drop => Ok(false),
+                Outcome::New { message } => self.create(state, &record, &origin, (&message, 1)).await.map(|()| true),
+                Outcome::Again { name, count, message } => {
+                    self.repeat(state, &record, &origin, &name, (&message, count)).await.map(|()| true)
+                }
             }
         };
-        match written {
-            Ok(()) => state.written += 1,
+        match ctx.protected(fence::scope(origin.fence.clone(), written)).await {
+            Ok(true) => state.written += 1,
+            Ok(false) => state.dropped += 1,
+            // Whoever has the claim now says what there is to say.
+            Err(status) if status.is_stale_owner() => state.dropped += 1,
             Err(status) => {
                 state.dropped += 1;
                 state.last_error = status.to_string();

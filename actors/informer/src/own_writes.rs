@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use oarlock_meta::{Revision, Uid};
+use oarlock_runtime::Follower;
 use oarlock_runtime::clock::{self, Instant};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::cache::Progress;
 use crate::key::Key;
@@ -27,7 +27,7 @@ pub trait Fresh: Send + Sync + 'static {
     /// Whether it holds this incarnation of an object, not on its way out.
     fn holds(&self, key: &Key, uid: &Uid) -> bool;
     /// Tells of progress.
-    fn follow(&self) -> watch::Receiver<Progress>;
+    fn follow(&self) -> Follower<Progress>;
 }
 
 /// The writes that caches have yet to show, by the key on whose behalf they were made.
@@ -103,8 +103,8 @@ impl OwnWrites {
     /// given up on, as upstream gives up on expectations: the next decision is made on what there is.
     pub async fn wait(&self, key: &Key, deadline: Instant) -> bool {
         while let Some(mut progress) = self.unsettled(key) {
-            // The receiver came before the look at the cache; nothing between the two is missed.
-            if !matches!(clock::timeout_at(deadline, progress.changed()).await, Ok(Ok(()))) {
+            // The follower came before the look at the cache; nothing between the two is missed.
+            if clock::timeout_at(deadline, progress.changed()).await.is_err() {
                 self.forget(key);
                 return false;
             }
@@ -117,7 +117,7 @@ impl OwnWrites {
         self.pending.lock().remove(key);
     }
 
-    fn unsettled(&self, key: &Key) -> Option<watch::Receiver<Progress>> {
+    fn unsettled(&self, key: &Key) -> Option<Follower<Progress>> {
         let mut pending = self.pending.lock();
         let list = pending.get_mut(key)?;
         let mut wait = None;

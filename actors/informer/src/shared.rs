@@ -157,9 +157,9 @@ impl SharedInformers {
         let all: Vec<(String, Arc<dyn Fresh>)> =
             self.inner.entries.lock().await.iter().map(|entry| (entry.name.clone(), entry.fresh.clone())).collect();
         for (name, fresh) in all {
-            let mut progress = fresh.follow();
+            let progress = fresh.follow();
             let there = progress.wait_for(|progress| progress.synced);
-            if !matches!(oarlock_runtime::clock::timeout_at(deadline, there).await, Ok(Ok(_))) {
+            if oarlock_runtime::clock::timeout_at(deadline, there).await.is_err() {
                 let source = Lagging { at: fresh.applied(), wanted: oarlock_meta::Revision::ZERO };
                 return Err(Error::NotSynced { name, source });
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use oarlock_client::Fence;
 use oarlock_meta::Revision;
-use tokio::sync::watch;
+use oarlock_runtime::{Follower, Watched};
 
 use crate::unit::Unit;
 
@@ -29,12 +29,19 @@ enum Held {
     /// Nobody else could hold anything.
     Everything,
     /// These, each since its epoch.
-    Units(Arc<BTreeMap<Unit, Revision>>),
+    Units(Units),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Units {
+    mine: Arc<BTreeMap<Unit, Revision>>,
+    /// All that anybody holds, as far as it is known here.
+    anybodys: Arc<BTreeMap<Unit, Revision>>,
 }
 
 impl Default for Held {
     fn default() -> Self {
-        Self::Units(Arc::default())
+        Self::Units(Units::default())
     }
 }
 
@@ -42,7 +49,7 @@ impl Default for Held {
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// `None`: everything, for good.
-    held: Option<Arc<watch::Sender<Held>>>,
+    held: Option<Arc<Watched<Held>>>,
 }
 
 impl Default for Placement {
@@ -54,7 +61,7 @@ impl Default for Placement {
 /// Says what this process holds.
 #[derive(Clone, Debug)]
 pub struct Holder {
-    held: Arc<watch::Sender<Held>>,
+    held: Arc<Watched<Held>>,
 }
 
 impl Placement {
@@ -73,7 +80,7 @@ impl Placement {
     /// Of one process among several; it holds nothing yet.
     #[must_use]
     pub fn shared() -> (Holder, Self) {
-        let held = Arc::new(watch::Sender::new(Held::default()));
+        let held = Arc::new(Watched::new(Held::default()));
         (Holder { held: held.clone() }, Self { held: Some(held) })
     }
 
@@ -81,29 +88,40 @@ impl Placement {
     #[must_use]
     pub fn claim(&self, unit: &Unit) -> Option<Claim> {
         let Some(held) = &self.held else { return Some(Claim { fence: None }) };
-        let epoch = match &*held.borrow() {
-            Held::Everything => return Some(Claim { fence: None }),
-            Held::Units(units) => *units.get(unit)?,
-        };
-        Some(Claim { fence: Some(Fence { unit: unit.as_str().into(), epoch }) })
+        held.with(|held| match held {
+            Held::Everything => Some(Claim { fence: None }),
+            Held::Units(units) => {
+                let epoch = *units.mine.get(unit)?;
+                Some(Claim { fence: Some(Fence { unit: unit.as_str().into(), epoch }) })
+            }
+        })
+    }
+
+    /// Under which epoch somebody holds a unit, this process or another, as far as it is known here; none where nobody else could.
+    #[must_use]
+    pub fn epoch(&self, unit: &Unit) -> Option<Revision> {
+        self.held.as_ref()?.with(|held| match held {
+            Held::Everything => None,
+            Held::Units(units) => units.anybodys.get(unit).copied(),
+        })
     }
 
     /// Follows changes from now on.
     #[must_use]
     pub fn follow(&self) -> Changes {
-        Changes(self.held.as_ref().map(|held| held.subscribe()))
+        Changes(self.held.as_ref().map(Watched::follow))
     }
 
     /// A write under `fence` was refused: the unit belongs to somebody else. Nothing is done for it from here on.
     pub fn lost(&self, fence: &Fence) {
         let Some(held) = &self.held else { return };
-        held.send_if_modified(|held| {
+        held.modify(|held| {
             let Held::Units(units) = held else { return false };
             let stale =
                 |(unit, epoch): (&Unit, &Revision)| unit.as_str() == fence.unit.as_str() && *epoch == fence.epoch;
-            let was_held = units.iter().any(stale);
+            let was_held = units.mine.iter().any(stale);
             if was_held {
-                Arc::make_mut(units).retain(|unit, epoch| !stale((unit, epoch)));
+                Arc::make_mut(&mut units.mine).retain(|unit, epoch| !stale((unit, epoch)));
             }
             was_held
         });
@@ -112,17 +130,14 @@ impl Placement {
 
 /// Tells when what is held has changed.
 #[derive(Debug)]
-pub struct Changes(Option<watch::Receiver<Held>>);
+pub struct Changes(Option<Follower<Held>>);
 
 impl Changes {
     /// Waits for the next change; for ever where everything is held.
     pub async fn next(&mut self) {
-        let changed = match &mut self.0 {
-            Some(held) => held.changed().await.is_ok(),
-            None => false,
-        };
-        if !changed {
-            std::future::pending::<()>().await;
+        match &mut self.0 {
+            Some(held) => held.changed().await,
+            None => std::future::pending().await,
         }
     }
 }
@@ -130,7 +145,12 @@ impl Changes {
 impl Holder {
     /// From now on these are held, each since its epoch.
     pub fn set(&self, units: BTreeMap<Unit, Revision>) {
-        self.replace(Held::Units(Arc::new(units)));
+        self.set_among(units.clone(), units);
+    }
+
+    /// As [`Holder::set`]; `anybodys` are all units that anybody holds, each since its epoch.
+    pub fn set_among(&self, mine: BTreeMap<Unit, Revision>, anybodys: BTreeMap<Unit, Revision>) {
+        self.replace(Held::Units(Units { mine: Arc::new(mine), anybodys: Arc::new(anybodys) }));
     }
 
     /// From now on everything is: the server knows no Assignments, so nobody can be given any.
@@ -139,7 +159,7 @@ impl Holder {
     }
 
     fn replace(&self, next: Held) {
-        self.held.send_if_modified(|held| {
+        self.held.modify(|held| {
             let changed = *held != next;
             *held = next;
             changed
@@ -173,5 +193,16 @@ mod tests {
         placement.lost(&fence);
         changes.next().await;
         assert_eq!((placement.claim(&one), placement.claim(&two).is_some()), (None, true));
+    }
+
+    #[tokio::test]
+    async fn what_others_hold_is_known_and_not_claimed() {
+        let (holder, placement) = Placement::shared();
+        let (mine, other) = (Unit::named("a"), Unit::named("b"));
+        let all = BTreeMap::from([(mine.clone(), Revision(3)), (other.clone(), Revision(5))]);
+        holder.set_among(BTreeMap::from([(mine.clone(), Revision(3))]), all);
+        assert_eq!((placement.claim(&other), placement.epoch(&other)), (None, Some(Revision(5))));
+        assert_eq!((placement.claim(&mine).is_some(), placement.epoch(&mine)), (true, Some(Revision(3))));
+        assert_eq!(Placement::everything().epoch(&mine), None);
     }
 }

@@ -71,13 +71,14 @@ impl Scope {
     /// The unit of the key `namespace/name`.
     #[must_use]
     pub fn unit(&self, namespace: &str, name: &str) -> Option<&Unit> {
-        match self {
-            Self::One(unit) => Some(unit),
-            Self::Parts(units) => {
-                let part = hash(namespace, name) % u64::try_from(units.len().max(1)).unwrap_or(1);
-                units.get(usize::try_from(part).unwrap_or(0))
-            }
-        }
+        self.units().get(self.part(namespace, name))
+    }
+
+    /// The position of that unit among [`Scope::units`].
+    #[must_use]
+    pub fn part(&self, namespace: &str, name: &str) -> usize {
+        let parts = u64::try_from(self.units().len().max(1)).unwrap_or(1);
+        usize::try_from(hash(namespace, name) % parts).unwrap_or(0)
     }
 }
 

@@ -3,10 +3,11 @@
 //! Its own post is an Assignment like any other (`coordinator-<role>`), and what it writes is fenced by it: of two that believe to hold the post
 //! only one can write. The first member at work takes it when nobody at work holds it; who leaves gives out what it has itself until then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{StreamExt, stream};
 use oarlock_client::{DeleteOptions, Fence, decode, fence};
 use oarlock_informer::Cache;
 use oarlock_mesh::Unit;
@@ -17,7 +18,7 @@ use oarlock_schema::Str;
 use serde_json::json;
 
 use crate::liveness::{Lease, Liveness};
-use crate::plan::{Held, State, plan};
+use crate::plan::{Held, State, may_wait, plan};
 use crate::start::{Crew, stopped};
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, is_leaving};
 
@@ -36,6 +37,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a write may take to show.
 const SHOWN: Duration = Duration::from_secs(2);
 const CHANGES: usize = 1024;
+/// Assignments that are written at once.
+const AT_ONCE: usize = 8;
 
 /// Coordinates while this member holds the post, until it is stopped.
 ///
@@ -50,17 +53,20 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
         return Ok(());
     }
     let (mut members, mut units) = (leases.subscribe(CHANGES), assignments.subscribe(CHANGES));
-    let post = format!("coordinator-{}", crew.role);
+    let post = Unit::named(&format!("coordinator-{}", crew.role));
+    let silent = crew.silent.clone();
     let mut desk =
         Desk { live: Liveness::new(crew.me.clone()), came: BTreeMap::new(), post, crew, leases, assignments };
     loop {
         ctx.heartbeat();
-        let wake = ctx.protected(desk.look()).await;
+        let known = silent.get();
+        let wake = ctx.protected(desk.look(&known)).await;
         let change = async {
             tokio::select! {
                 biased;
                 _ = members.next() => {}
                 _ = units.next() => {}
+                _ = silent.wait_for(|now| *now != known) => {}
                 () = clock::sleep_until(wake) => {}
             }
         };
@@ -75,17 +81,17 @@ struct Desk {
     leases: Arc<Cache<LeaseView>>,
     assignments: Arc<Cache<AssignmentView>>,
     live: Liveness,
-    /// When each unit was seen to come to its holder.
-    came: BTreeMap<Unit, (Revision, Instant)>,
-    post: String,
+    /// When each unit was seen to come to its holder; none if it was there already.
+    came: BTreeMap<Unit, (Revision, Option<Instant>)>,
+    post: Unit,
 }
 
 impl Desk {
     /// Does what is to be done now; returns when to look again without a change.
-    async fn look(&mut self) -> Instant {
+    async fn look(&mut self, silent: &BTreeSet<Str>) -> Instant {
         let now = clock::now();
         let leases: BTreeMap<Str, Lease> = self.leases.list().iter().map(|lease| known(lease)).collect();
-        if let Some(members) = self.live.judge(&leases, now)
+        if let Some(members) = self.live.judge(&leases, silent, now)
             && let Err(status) = self.coordinate(&members, now).await
         {
             tracing::info!(role = self.crew.role, %status, "coordination is tried again");
@@ -101,23 +107,38 @@ impl Desk {
             .iter()
             .map(|unit| (unit.meta.name().to_owned(), (unit.value.holder.clone(), unit.meta.revision)))
             .collect();
-        match held.get(&self.post) {
+        let post = self.post.clone();
+        match held.get(post.as_str()) {
             Some((holder, epoch)) if *holder == self.crew.me => {
-                let fence = Fence { unit: self.post.as_str().into(), epoch: *epoch };
+                let fence = Fence { unit: post.as_str().into(), epoch: *epoch };
                 fence::scope(Some(fence), self.give_out(members, &held, now)).await
             }
             Some((holder, _)) if members.get(holder) == Some(&State::Working) => Ok(()),
+            Some((holder, epoch)) if may_wait(members, &self.held(&post, holder, *epoch, now)) => Ok(()),
             vacant => {
                 let first = members.iter().find(|(_, state)| **state == State::Working).map(|(name, _)| name);
                 if first != Some(&self.crew.me) {
                     return Ok(());
                 }
                 tracing::info!(role = self.crew.role, member = self.crew.me.as_str(), "takes the coordinator's post");
-                let written = self.assign(&self.post, &self.crew.me, vacant.map(|(_, epoch)| *epoch)).await?;
+                let written = self.assign(post.as_str(), &self.crew.me, vacant.map(|(_, epoch)| *epoch)).await?;
                 self.shown(written).await;
                 Ok(())
             }
         }
+    }
+
+    /// A unit's holder, and whether it has only just come there. What was there when this coordinator began may have been there for long.
+    fn held(&mut self, unit: &Unit, holder: &Str, epoch: Revision, now: Instant) -> Held {
+        let settling = match self.came.get(unit) {
+            Some((known, came)) if *known == epoch => came.is_some_and(|came| now - came < SETTLE),
+            seen => {
+                let came = seen.map(|_| now);
+                self.came.insert(unit.clone(), (epoch, came));
+                came.is_some()
+            }
+        };
+        Held { holder: holder.clone(), settling }
     }
 
     async fn give_out(
@@ -126,31 +147,32 @@ impl Desk {
         held: &BTreeMap<String, (Str, Revision)>,
         now: Instant,
     ) -> Result<(), Status> {
-        let mut holders = BTreeMap::new();
-        for unit in &self.crew.units {
-            let Some((holder, epoch)) = held.get(unit.as_str()) else { continue };
-            let known = self.came.contains_key(unit);
-            let came = self.came.entry(unit.clone()).or_insert((*epoch, now));
-            if came.0 != *epoch {
-                *came = (*epoch, now);
-            }
-            // What was there when this coordinator began may have been there for long.
-            let settling = known && now - came.1 < SETTLE;
-            holders.insert(unit.clone(), Held { holder: holder.clone(), settling });
-        }
+        let crew = self.crew.clone();
+        let assigned = crew.units.iter().filter_map(|unit| Some((unit, held.get(unit.as_str())?)));
+        let holders =
+            assigned.map(|(unit, (holder, epoch))| (unit.clone(), self.held(unit, holder, *epoch, now))).collect();
         let moves = plan(&self.crew.units, members, &holders);
+        let this = &*self;
+        let write = |(unit, to): (&Unit, &Str)| {
+            let (from, unit, to) = (held.get(unit.as_str()).cloned(), unit.clone(), to.clone());
+            async move {
+                let holder = from.as_ref().map_or("", |(holder, _)| holder.as_str());
+                tracing::info!(%unit, from = holder, to = to.as_str(), "unit moves");
+                (this.assign(unit.as_str(), &to, from.map(|(_, epoch)| epoch)).await, unit)
+            }
+        };
+        let mut writes = stream::iter(moves.iter().map(write)).buffer_unordered(AT_ONCE);
         let mut last = None;
-        for (unit, to) in &moves {
-            let from = held.get(unit.as_str());
-            tracing::info!(%unit, from = from.map_or("", |(holder, _)| holder.as_str()), to = to.as_str(), "unit moves");
-            match self.assign(unit.as_str(), to, from.map(|(_, epoch)| *epoch)).await {
-                Ok(written) => last = Some(written),
+        while let Some((written, unit)) = writes.next().await {
+            match written {
+                Ok(written) => last = last.max(Some(written)),
                 Err(status) if status.is_conflict() && !status.is_stale_owner() => {
                     tracing::info!(%unit, %status, "unit was moved by somebody else");
                 }
                 Err(status) => return Err(status),
             }
         }
+        drop(writes);
         if let Some(last) = last {
             self.shown(last).await;
             return Ok(());

@@ -4,7 +4,7 @@
 //! the wall clock moves nothing. Whoever cannot see its own Lease renewed sees nobody else's: it judges nobody until it can, and then everybody
 //! has all the time again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use oarlock_meta::Revision;
@@ -38,8 +38,14 @@ impl Liveness {
         Self { me, seen: BTreeMap::new(), judges: false }
     }
 
-    /// What the members are at `now`; none while this process cannot tell. Members without a Lease do not appear.
-    pub(crate) fn judge(&mut self, leases: &BTreeMap<Str, Lease>, now: Instant) -> Option<BTreeMap<Str, State>> {
+    /// What the members are at `now`, of whom these are `silent` on the bus; none while this process cannot tell. Members without a Lease do not
+    /// appear.
+    pub(crate) fn judge(
+        &mut self,
+        leases: &BTreeMap<Str, Lease>,
+        silent: &BTreeSet<Str>,
+        now: Instant,
+    ) -> Option<BTreeMap<Str, State>> {
         self.seen.retain(|name, _| leases.contains_key(name));
         for (name, lease) in leases {
             let seen = self.seen.entry(name.clone()).or_insert((lease.revision, now));
@@ -57,6 +63,7 @@ impl Liveness {
             let state = match lease.leaving {
                 _ if self.age(name, now) >= lease.lasts => State::Gone,
                 true => State::Leaving,
+                false if silent.contains(name) => State::Silent,
                 false => State::Working,
             };
             (name.clone(), state)
@@ -96,15 +103,21 @@ mod tests {
         Universe::sweep(0..1, || async {
             let mut live = Liveness::new("a".into());
             for second in 0..15 {
-                let all = live.judge(&leases(second + 1, 1), clock::now()).unwrap();
+                let all = live.judge(&leases(second + 1, 1), &BTreeSet::new(), clock::now()).unwrap();
                 assert_eq!(all["b"], State::Working, "after {second} s");
                 clock::sleep(S).await;
             }
-            assert_eq!(live.judge(&leases(100, 1), clock::now()).unwrap()["b"], State::Gone);
-            assert_eq!(live.judge(&leases(100, 2), clock::now()).unwrap()["b"], State::Working, "it has come back");
+            assert_eq!(live.judge(&leases(100, 1), &BTreeSet::new(), clock::now()).unwrap()["b"], State::Gone);
+            assert_eq!(
+                live.judge(&leases(100, 2), &BTreeSet::new(), clock::now()).unwrap()["b"],
+                State::Working,
+                "it has come back"
+            );
             let leaving = Lease { leaving: true, ..lease(3) };
             let all = BTreeMap::from([("a".into(), lease(100)), ("b".into(), leaving)]);
-            assert_eq!(live.judge(&all, clock::now()).unwrap()["b"], State::Leaving);
+            assert_eq!(live.judge(&all, &BTreeSet::new(), clock::now()).unwrap()["b"], State::Leaving);
+            let silent = BTreeSet::from(["b".into()]);
+            assert_eq!(live.judge(&leases(101, 4), &silent, clock::now()).unwrap()["b"], State::Silent);
         });
     }
 
@@ -112,13 +125,16 @@ mod tests {
     fn who_is_cut_off_judges_nobody_and_begins_anew() {
         Universe::sweep(0..1, || async {
             let mut live = Liveness::new("a".into());
-            assert!(live.judge(&leases(1, 1), clock::now()).is_some());
+            assert!(live.judge(&leases(1, 1), &BTreeSet::new(), clock::now()).is_some());
             clock::sleep(60 * S).await;
-            assert!(live.judge(&leases(1, 1), clock::now()).is_none(), "its own is not renewed either");
+            assert!(
+                live.judge(&leases(1, 1), &BTreeSet::new(), clock::now()).is_none(),
+                "its own is not renewed either"
+            );
             // Its own comes first after the outage: the other has all its time.
-            assert_eq!(live.judge(&leases(2, 1), clock::now()).unwrap()["b"], State::Working);
+            assert_eq!(live.judge(&leases(2, 1), &BTreeSet::new(), clock::now()).unwrap()["b"], State::Working);
             clock::sleep(5 * S).await;
-            assert_eq!(live.judge(&leases(3, 1), clock::now()).unwrap()["b"], State::Working);
+            assert_eq!(live.judge(&leases(3, 1), &BTreeSet::new(), clock::now()).unwrap()["b"], State::Working);
         });
     }
 }

@@ -91,7 +91,7 @@ async fn leave(crew: &Crew) -> Result<(), Failure> {
     let mut progress = assignments.watch_progress();
     if matches!(said, Ok(Ok(()))) && !alone {
         let mine = || assignments.list().iter().filter(|unit| unit.value.holder == crew.me).count();
-        while mine() > 0 && matches!(clock::timeout_at(deadline, progress.changed()).await, Ok(Ok(()))) {}
+        while mine() > 0 && clock::timeout_at(deadline, progress.changed()).await.is_ok() {}
         if mine() > 0 {
             tracing::warn!(member = crew.me.as_str(), units = mine(), "leaves before others have taken over");
         }

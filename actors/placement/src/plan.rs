@@ -15,6 +15,8 @@ pub(crate) enum State {
     Working,
     /// About to end: its units go, and none come.
     Leaving,
+    /// Renewed in time, but silent on the bus: its units go, unless they have just come, and none come.
+    Silent,
     /// Not renewed in time.
     Gone,
 }
@@ -36,9 +38,12 @@ pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeM
     let mut moves = BTreeMap::new();
     let mut stranded = Vec::new();
     for unit in units {
-        match held.get(unit).and_then(|held| loads.get_mut(&held.holder)) {
-            Some(load) => *load += 1,
-            None => stranded.push(unit),
+        match held.get(unit) {
+            Some(held) if may_wait(members, held) => {}
+            held => match held.and_then(|held| loads.get_mut(&held.holder)) {
+                Some(load) => *load += 1,
+                None => stranded.push(unit),
+            },
         }
     }
     for unit in stranded {
@@ -59,6 +64,11 @@ pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeM
         loads.insert(to, least + 1);
     }
     moves
+}
+
+/// A holder that is only silent keeps what has just come to it: whoever is heard now and then would otherwise set its units flying.
+pub(crate) fn may_wait(members: &BTreeMap<Str, State>, held: &Held) -> bool {
+    cfg!(not(seeded_bug = "suspicion_undamped")) && held.settling && members.get(&held.holder) == Some(&State::Silent)
 }
 
 #[cfg(test)]
@@ -127,8 +137,19 @@ mod tests {
         assert_eq!(plan(&units(4), &members(&[State::Gone, State::Working]), &held).len(), 4);
     }
 
+    #[test]
+    fn silence_moves_what_has_settled_and_nothing_that_has_just_come() {
+        let mut held = BTreeMap::new();
+        round(&units(4), &members(&[State::Working]), &mut held);
+        let states = members(&[State::Silent, State::Working]);
+        assert_eq!(plan(&units(4), &states, &held).len(), 4);
+        held.values_mut().for_each(|held| held.settling = true);
+        assert!(plan(&units(4), &states, &held).is_empty());
+        assert!(plan(&units(4), &members(&[State::Silent, State::Silent]), &held).is_empty());
+    }
+
     fn state() -> impl Strategy<Value = State> {
-        prop_oneof![Just(State::Working), Just(State::Leaving), Just(State::Gone)]
+        prop_oneof![Just(State::Working), Just(State::Leaving), Just(State::Silent), Just(State::Gone)]
     }
 
     proptest! {

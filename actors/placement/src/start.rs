@@ -1,18 +1,19 @@
 //! Starts a member.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use oarlock_bus::Bus;
 use oarlock_client::{Client, RawReply, RawRequest};
 use oarlock_informer::{Cache, Notice, Selection, SharedInformers};
 use oarlock_mesh::{Holder, Placement, Unit};
 use oarlock_meta::{LabelSelector, Status};
-use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, System, clock, rng};
+use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, System, Watched, clock};
 use oarlock_schema::{Resource, Str, resource};
 
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, ROLE};
-use crate::{coordinator, member};
+use crate::{coordinator, member, presence};
 
 /// The row of who follows the Assignments.
 pub(crate) static FOLLOWER: ActorKind =
@@ -31,15 +32,10 @@ pub struct Options {
     pub role: &'static str,
     /// The units of the role. All its members must know the same.
     pub units: Vec<Unit>,
-    /// The name of the host, which the member's name tells.
-    pub host: String,
-}
-
-/// A name that no other process has: a DNS label that begins with role and host.
-fn name(role: &str, host: &str) -> String {
-    let label = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
-    let host: String = host.to_lowercase().chars().map(label).take(30).collect();
-    format!("oarlock-{role}-{host}-{:08x}", rng::below(1 << 32))
+    /// What the process is called: a [name](oarlock_mesh::member_name) that no other has.
+    pub name: String,
+    /// Where members say that they live, under that name; without it only their Leases do.
+    pub bus: Option<Bus>,
 }
 
 /// A member could not be started.
@@ -62,6 +58,8 @@ pub(crate) struct Crew {
     pub(crate) units: Vec<Unit>,
     pub(crate) leases: &'static Resource,
     pub(crate) assignments: &'static Resource,
+    /// Members that are silent on the bus.
+    pub(crate) silent: Arc<Watched<Arc<BTreeSet<Str>>>>,
 }
 
 /// Makes this process a member; returns what it holds, nothing at first. `client` is the role's identity (`system:kube-controller-manager`, `system:kube-scheduler`). Where the server
@@ -77,15 +75,21 @@ pub async fn start(system: &System, client: Client, options: Options) -> Result<
         informers: SharedInformers::new(system.clone(), client.clone(), "placement"),
         client,
         role: options.role,
-        me: name(options.role, &options.host).into(),
+        me: options.name.into(),
         units: options.units,
         leases: find("coordination.k8s.io", "leases")?,
         assignments: find("oarlock.dev", "assignments")?,
+        silent: Arc::default(),
     });
     let (holder, placement) = Placement::shared();
     let (one, two, three) = (crew.clone(), crew.clone(), crew);
     system.spawn_loop(&FOLLOWER, options.role, move |ctx| follow(ctx, one.clone(), holder.clone())).await?;
     system.spawn_loop(&member::MEMBER, options.role, move |ctx| member::run(ctx, two.clone())).await?;
+    if let Some(bus) = options.bus {
+        let hearer = three.clone();
+        let run = move |ctx| presence::run(ctx, hearer.clone(), bus.clone());
+        system.spawn_loop(&presence::PRESENCE, options.role, run).await?;
+    }
     system.spawn_loop(&coordinator::COORDINATOR, options.role, move |ctx| coordinator::run(ctx, three.clone())).await?;
     Ok(placement)
 }
@@ -155,12 +159,17 @@ async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Fai
         return Ok(());
     }
     loop {
-        let held = assignments.list().into_iter().filter(|unit| unit.value.holder == crew.me);
         let of_role = |name: &str| crew.units.iter().find(|unit| unit.as_str() == name).cloned();
-        let held: BTreeMap<Unit, _> =
-            held.filter_map(|unit| Some((of_role(unit.meta.name())?, unit.meta.revision))).collect();
+        let (mut held, mut anybodys) = (BTreeMap::new(), BTreeMap::new());
+        for assignment in assignments.list() {
+            let Some(unit) = of_role(assignment.meta.name()) else { continue };
+            if assignment.value.holder == crew.me {
+                held.insert(unit.clone(), assignment.meta.revision);
+            }
+            anybodys.insert(unit, assignment.meta.revision);
+        }
         ctx.publish(&held.iter().map(|(unit, epoch)| (unit.as_str(), epoch.get())).collect::<BTreeMap<_, _>>());
-        holder.set(held);
+        holder.set_among(held, anybodys);
         match ctx.or_stop(changes.next()).await {
             None => return Ok(()),
             Some(Notice::Resync | Notice::Changes(_)) => {}

@@ -85,4 +85,4 @@ pub use system::{Fatal, Options, System};
 #[cfg(any(test, feature = "sim"))]
 pub use universe::Universe;
 pub use watchdog::{OnStuck, Watchdog};
-pub use watched::Watched;
+pub use watched::{Follower, Watched};

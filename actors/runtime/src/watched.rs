@@ -3,30 +3,47 @@
 //! Whoever waits is woken in the order in which it came. tokio's `watch` draws that order from a generator that nobody can seed, so that
 //! equal seeds would not give equal runs.
 
+use std::sync::Arc;
+
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
 /// See the module text.
 #[derive(Debug, Default)]
 pub struct Watched<T> {
-    value: RwLock<T>,
+    value: RwLock<Versioned<T>>,
     changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Versioned<T> {
+    value: T,
+    /// How often it was said to have changed.
+    version: u64,
 }
 
 impl<T: Clone> Watched<T> {
     /// Begins with a value.
     pub fn new(value: T) -> Self {
-        Self { value: RwLock::new(value), changed: Notify::new() }
+        Self { value: RwLock::new(Versioned { value, version: 0 }), changed: Notify::new() }
     }
 
     /// The value now.
     pub fn get(&self) -> T {
-        self.value.read().clone()
+        self.value.read().value.clone()
+    }
+
+    /// Looks at the value in its place. Nobody changes it meanwhile.
+    pub fn with<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.value.read().value)
     }
 
     /// Changes the value; `change` tells whether it did, and then everybody who waits looks again.
     pub fn modify(&self, change: impl FnOnce(&mut T) -> bool) {
-        if change(&mut self.value.write()) {
+        let mut value = self.value.write();
+        if change(&mut value.value) {
+            value.version += 1;
+            drop(value);
             self.changed.notify_waiters();
         }
     }
@@ -41,17 +58,47 @@ impl<T: Clone> Watched<T> {
 
     /// Waits for a value that is `wanted`, and returns it. Cancel safe.
     pub async fn wait_for(&self, wanted: impl Fn(&T) -> bool) -> T {
+        self.until(|now| wanted(&now.value).then(|| now.value.clone())).await
+    }
+
+    /// Follows what changes from now on.
+    #[must_use]
+    pub fn follow(self: &Arc<Self>) -> Follower<T> {
+        Follower { watched: Arc::clone(self), seen: self.value.read().version }
+    }
+
+    async fn until<R>(&self, look: impl Fn(&Versioned<T>) -> Option<R>) -> R {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // before the look, so that no change behind it is missed
             changed.as_mut().enable();
-            let value = self.get();
-            if wanted(&value) {
-                return value;
+            let found = look(&self.value.read());
+            if let Some(found) = found {
+                return found;
             }
             changed.await;
         }
+    }
+}
+
+/// Follows a [`Watched`] value and knows what it has seen.
+#[derive(Debug)]
+pub struct Follower<T> {
+    watched: Arc<Watched<T>>,
+    seen: u64,
+}
+
+impl<T: Clone> Follower<T> {
+    /// Waits until the value was changed since this was last called, or since it began to follow. Cancel safe.
+    pub async fn changed(&mut self) {
+        let seen = self.seen;
+        self.seen = self.watched.until(|now| (now.version != seen).then_some(now.version)).await;
+    }
+
+    /// As [`Watched::wait_for`].
+    pub async fn wait_for(&self, wanted: impl Fn(&T) -> bool) -> T {
+        self.watched.wait_for(wanted).await
     }
 }
 
@@ -94,5 +141,18 @@ mod tests {
         }
         assert_eq!(*order.lock(), (0..40).collect::<Vec<i32>>());
         assert_eq!(level.wait_for(|value| *value == 2).now_or_never(), Some(2));
+    }
+
+    #[tokio::test]
+    async fn who_follows_is_told_of_every_change_once_and_of_none_before_it_began() {
+        let level = Arc::new(Watched::new(1));
+        level.set(2);
+        let mut follower = level.follow();
+        assert_eq!(follower.changed().now_or_never(), None);
+        // An equal value is a change too, if it was said to be one.
+        level.set(2);
+        level.set(2);
+        assert_eq!(follower.changed().now_or_never(), Some(()));
+        assert_eq!(follower.changed().now_or_never(), None);
     }
 }

@@ -1,8 +1,12 @@
 //! The shell around the engine: one actor that feeds it from informers, performs its decisions through the API as
 //! its own identity, and tells users what came of it.
 //!
-//! One loop, because the arbiter is serial by design. Bindings run beside it as gated tasks, a bounded number at a
-//! time; the loop never waits for one. Anything it knows it can learn again, so a new incarnation starts empty.
+//! One loop, because the arbiter is serial by design. Bindings and proposals run beside it as gated tasks, a bounded
+//! number at a time; the loop never waits for one. Anything it knows it can learn again, so a new incarnation starts
+//! empty.
+//!
+//! The pods of the shards that this process holds are queued here. If it holds the arbiter's unit, its decisions are
+//! carried out, and so are the proposals of others that the arbiter accepts; if not, they are proposals to whoever does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,30 +14,41 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
+use oarlock_bus::Bus;
 use oarlock_client::{Client, ListOptions};
-use oarlock_informer::{Recorder, SharedInformers};
-use oarlock_mesh::{Claim, Placement};
+use oarlock_informer::{Cache, Recorder, SharedInformers};
+use oarlock_mesh::Placement;
 use oarlock_runtime::kind::{ActorKind, Phase};
-use oarlock_runtime::{Failure, Instant, LoopCtx, LoopHandle, System, clock, rng};
+use oarlock_runtime::{Failure, Instant, LoopCtx, LoopHandle, System, clock};
 use oarlock_schema::resource;
 
-use crate::engine::{Decision, Engine};
+use crate::engine::Engine;
 use crate::intern::Sym;
 use crate::model::PodInfo;
-use crate::queue::{Popped, Stamp};
+use crate::project::PodView;
+use crate::queue::Stamp;
 
 mod bind;
+mod decide;
+mod duties;
+mod hearing;
 mod intake;
-mod post;
+mod mail;
+mod proposals;
+mod propose;
 mod seen;
 mod tell;
+mod verdict;
 
 #[cfg(test)]
 mod tests;
 
 use bind::Outcome;
+use duties::Duties;
+use hearing::{Asked, Hearing};
 use intake::Intake;
-use post::Post;
+use mail::Mail;
+use proposals::{Answered, Proposals};
 use seen::Seen;
 use tell::Teller;
 
@@ -61,12 +76,15 @@ pub struct Config {
     pub max_binds: usize,
     /// Which units this process holds.
     pub placement: Placement,
+    /// The way to the other schedulers. Without one, whoever holds the arbiter's unit schedules everything.
+    pub bus: Option<Bus>,
 }
 
 impl Default for Config {
     /// Serves `default-scheduler`, with 256 bindings at once.
     fn default() -> Self {
-        Self { names: vec!["default-scheduler".to_owned()], max_binds: 256, placement: Placement::everything() }
+        let names = vec!["default-scheduler".to_owned()];
+        Self { names, max_binds: 256, placement: Placement::everything(), bus: None }
     }
 }
 
@@ -97,8 +115,8 @@ impl Scheduler {
         let client = client.with_timeout(CALL);
         let recorder = Recorder::start(system, client.clone(), &name, "").await?;
         let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
-        let parts = Arc::new(Parts { client, informers, recorder, config });
-        let handle = system.spawn_loop(&SCHEDULER, name, move |ctx| run(ctx, Arc::clone(&parts))).await?;
+        let set = Arc::new(Set { client, informers, recorder, config });
+        let handle = system.spawn_loop(&SCHEDULER, name, move |ctx| run(ctx, Arc::clone(&set))).await?;
         Ok(Self { handle })
     }
 
@@ -110,69 +128,79 @@ impl Scheduler {
 }
 
 /// What every incarnation is made of.
-struct Parts {
+struct Set {
     client: Client,
     informers: SharedInformers,
     recorder: Recorder,
     config: Config,
 }
 
-async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> {
-    let intake = Intake::open(&parts.informers, &parts.config.names).await?;
+async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
+    let intake = Intake::open(&set.informers, &set.config.names).await?;
     loop {
-        let Some(synced) = ctx.or_stop(parts.informers.synced(clock::after(SYNC))).await else { return Ok(()) };
+        let Some(synced) = ctx.or_stop(set.informers.synced(clock::after(SYNC))).await else { return Ok(()) };
         match synced {
             Ok(()) => break,
             Err(error) => tracing::warn!(actor = ctx.name(), %error, "scheduler waits for its informers"),
         }
     }
     if ctx.incarnation() > 1 {
-        catch_up(&ctx, &parts, &intake).await;
+        catch_up(&ctx, &set, &intake).await;
     }
-    Shell::new(ctx, parts, intake).run().await
+    Shell::new(ctx, set, intake).run().await
 }
 
 /// Waits until the cache has seen what the incarnation before may have bound: it must not be decided about twice.
 /// The apiserver refuses a second binding anyway, so this is bounded.
-async fn catch_up(ctx: &LoopCtx, parts: &Parts, intake: &Intake) {
-    let caught_up = async {
-        let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
-        let options = ListOptions { limit: 1, ..ListOptions::default() };
-        let latest = parts.client.list(pods, "", options).await?.revision;
-        intake.pods().at_least(latest, clock::after(SYNC)).await?;
-        Ok::<(), Failure>(())
-    };
-    if let Some(Err(error)) = ctx.or_stop(caught_up).await {
-        tracing::warn!(actor = ctx.name(), %error, "scheduler starts again on what its informers have");
+async fn catch_up(ctx: &LoopCtx, set: &Set, intake: &Intake) {
+    if let Some(Err(error)) = ctx.or_stop(latest(&set.client, &intake.pods())).await {
+        tracing::warn!(actor = ctx.name(), error, "scheduler starts again on what its informers have");
     }
+}
+
+/// Waits until `cache` has come past everything that was bound until now.
+async fn latest(client: &Client, cache: &Cache<PodView>) -> Result<(), String> {
+    let pods = resource("", "v1", "pods").ok_or("the schema has no pods")?;
+    let options = ListOptions { limit: 1, ..ListOptions::default() };
+    let latest = client.list(pods, "", options).await.map_err(|status| status.to_string())?.revision;
+    cache.at_least(latest, clock::after(SYNC)).await.map_err(|lagging| lagging.to_string())
 }
 
 /// One incarnation.
 struct Shell {
     ctx: LoopCtx,
-    parts: Arc<Parts>,
+    set: Arc<Set>,
     intake: Intake,
     engine: Engine,
     teller: Teller,
     binds: FuturesUnordered<BoxFuture<'static, Outcome>>,
-    post: Post,
+    duties: Duties,
+    mail: Mail,
+    hearing: Hearing,
+    proposals: Proposals,
+    /// Whether proposals of others are looked at before pods of our own this time.
+    others_first: bool,
     origin: Instant,
     seen: Seen,
     published: Option<Instant>,
 }
 
 impl Shell {
-    fn new(ctx: LoopCtx, parts: Arc<Parts>, intake: Intake) -> Self {
-        let teller = Teller::new(parts.client.clone(), parts.recorder.clone(), intake.pods());
-        let post = Post::new(&parts.config.placement, intake.caches());
+    fn new(ctx: LoopCtx, set: Arc<Set>, intake: Intake) -> Self {
+        let teller = Teller::new(set.client.clone(), set.recorder.clone(), intake.pods());
+        let duties = Duties::new(&set.config.placement, intake.caches());
         Self {
+            mail: Mail::new(&set.config),
             ctx,
-            parts,
+            set,
             intake,
-            post,
+            duties,
             engine: Engine::for_process(),
             teller,
             binds: FuturesUnordered::new(),
+            hearing: Hearing::default(),
+            proposals: Proposals::default(),
+            others_first: false,
             origin: clock::now(),
             seen: Seen::default(),
             published: None,
@@ -193,108 +221,64 @@ impl Shell {
             while let Some(Some(outcome)) = self.binds.next().now_or_never() {
                 self.settle(outcome);
             }
+            self.take_seat(now);
             self.engine.flush(now);
-            let decided = self.decide();
-            self.teller.send(&self.ctx)?;
+            let decided = self.decide()?;
+            self.teller.send(&self.ctx, &self.duties)?;
             self.publish();
-            if decided == SLICE {
+            if decided >= SLICE {
                 tokio::task::yield_now().await;
                 if self.ctx.is_stopping() {
                     return Ok(());
                 }
                 continue;
             }
-            if !self.wait().await {
+            if !self.wait().await? {
                 return Ok(());
             }
         }
     }
 
-    /// Makes decisions while there is room for bindings; returns how many.
-    fn decide(&mut self) -> usize {
-        let mut decided = 0;
-        let Some(claim) = self.post.claim() else { return 0 };
-        while decided < SLICE && self.binds.len() < self.parts.config.max_binds {
-            let now = self.now();
-            let next = self.engine.next(now, &mut |below| rng::below(u64::from(below)) as u32);
-            let Some(decision) = next else { break };
-            decided += 1;
-            self.act(decision, &claim);
-        }
-        decided
-    }
-
-    fn act(&mut self, decision: Decision, claim: &Claim) {
-        match decision {
-            Decision::Bind { popped, node, calls } => {
-                let task = bind::start(&self.ctx, &self.parts.client, claim, (popped, node), calls);
-                self.binds.push(task);
-            }
-            Decision::Unschedulable { popped, message } => {
-                self.seen.unschedulable += 1;
-                self.teller.unschedulable(&popped.pod, message);
-            }
-            Decision::Postponed { popped, message } => {
-                self.seen.failed += 1;
-                self.teller.failed(&popped.pod, message);
-            }
-            Decision::Skipped { popped } => self.teller.skipped(&popped.pod),
-        }
-    }
-
-    fn settle(&mut self, outcome: Outcome) {
-        let Outcome { popped: Popped { pod, attempt, first_attempt }, node, result } = outcome;
-        match result {
-            Ok(()) => {
-                self.seen.bound += 1;
-                self.engine.bound(&pod.uid);
-                self.teller.bound(&pod, &node);
-                let waited = self.now().since(first_attempt);
-                tracing::debug!(pod = &*pod.name, node = &*node, attempt, ?waited, "pod bound");
-            }
-            Err(failure) => {
-                self.seen.failed += 1;
-                let now = self.now();
-                self.engine.unbound(&pod.uid, &node, now);
-                tracing::info!(pod = &*pod.name, node = &*node, attempt, failure = failure.text, "pod not bound");
-                if let Some(fence) = &failure.stale {
-                    self.post.lost(fence);
-                } else if !failure.gone {
-                    self.teller.failed(&pod, failure.text);
-                }
-            }
-        }
-    }
-
     /// Waits for anything to do; `false` when asked to stop.
-    async fn wait(&mut self) -> bool {
-        let deadline = self
-            .engine
-            .queue
-            .next_wakeup()
-            .map_or_else(clock::never, |stamp| self.origin + Duration::from_nanos(stamp.0));
+    async fn wait(&mut self) -> Result<bool, Failure> {
+        let deadline = self.wakeup();
         let ctx = self.ctx.clone();
-        let (binds, teller, intake, post) = (&mut self.binds, &mut self.teller, &mut self.intake, &mut self.post);
+        let (binds, teller, intake, duties) = (&mut self.binds, &mut self.teller, &mut self.intake, &mut self.duties);
+        let (proposals, mail, room) = (&mut self.proposals, &mut self.mail, self.hearing.has_room());
         let event = ctx.or_stop(async {
             tokio::select! {
                 biased;
                 news = intake.next() => Wake::News(news),
                 Some(outcome) = binds.next(), if !binds.is_empty() => Wake::Bound(Box::new(outcome)),
-                () = teller.progress() => Wake::Nothing,
-                () = post.next() => Wake::Nothing,
+                answered = proposals.progress() => Wake::Answered(answered),
+                asked = mail.next(), if room => Wake::Asked(asked),
+                written = teller.progress() => Wake::Written(written),
+                () = duties.next() => Wake::Nothing,
                 () = clock::sleep_until(deadline) => Wake::Nothing,
             }
         });
         match event.await {
-            None => return false,
+            None => return Ok(false),
             Some(Wake::News(news)) => {
                 let now = self.now();
                 self.intake.apply(&mut self.engine, news, now);
             }
             Some(Wake::Bound(outcome)) => self.settle(*outcome),
+            Some(Wake::Answered(answered)) => self.answered(answered)?,
+            Some(Wake::Asked(asked)) => self.hearing.take(asked, clock::now()),
+            Some(Wake::Written(written)) => written.done(&self.duties),
             Some(Wake::Nothing) => {}
         }
-        true
+        Ok(true)
+    }
+
+    /// When there is something to do without any news.
+    fn wakeup(&self) -> Instant {
+        let now = clock::now();
+        let queue = self.engine.queue.next_wakeup().map(|stamp| self.origin + Duration::from_nanos(stamp.0));
+        let hearing = self.hearing.wakeup(self.duties.every_shard(), now);
+        let proposals = self.proposes().and_then(|_| self.proposals.wakeup(now));
+        queue.into_iter().chain(hearing).chain(proposals).min().unwrap_or_else(clock::never)
     }
 
     fn publish(&mut self) {
@@ -302,7 +286,8 @@ impl Shell {
             return;
         }
         self.published = Some(clock::now());
-        self.seen.look(&self.engine, self.binds.len());
+        let shards = self.intake.parts().iter().collect();
+        self.seen.look(&self.engine, self.binds.len(), self.proposals.open(), shards);
         self.ctx.publish(&self.seen);
     }
 }
@@ -310,6 +295,9 @@ impl Shell {
 enum Wake {
     News(intake::News),
     Bound(Box<Outcome>),
+    Answered(Answered),
+    Asked(Asked),
+    Written(tell::Written),
     Nothing,
 }
 

@@ -5,6 +5,7 @@
 //! share no code with filters and no state with classes. Invariant: among accepted pods no hard constraint is
 //! violated at the moment of acceptance.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::cluster::{Cluster, HolderKind, NOWHERE};
@@ -57,6 +58,24 @@ pub(crate) enum Constraint {
     },
 }
 
+impl Constraint {
+    /// Its name, for figures.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Unplaced => "unplaced",
+            Self::Node => "node",
+            Self::Admission(_) => "admission",
+            Self::Resource { .. } => "resource",
+            Self::Pods { .. } => "pods",
+            Self::Port(_) => "port",
+            Self::Affinity => "affinity",
+            Self::AntiAffinity => "anti-affinity",
+            Self::Repelled => "repelled",
+            Self::Spread { .. } => "spread",
+        }
+    }
+}
+
 /// Why a proposal was turned down, and the state that was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -79,20 +98,20 @@ impl fmt::Display for Refusal {
 pub(crate) struct Arbiter {
     /// How many proposals were accepted.
     pub(crate) accepted: u64,
-    /// How many were turned down.
-    pub(crate) refused: u64,
+    /// How many were turned down, by [`Constraint::label`].
+    pub(crate) refused: BTreeMap<&'static str, u64>,
 }
 
 impl Arbiter {
     /// Accepts a proposal, which then counts at once, or refuses it.
     pub(crate) fn decide(&mut self, cluster: &mut Cluster, proposal: &Proposal) -> Result<(), Refusal> {
         let checked = self.check(cluster, proposal);
-        match checked {
+        match &checked {
             Ok(()) => {
                 cluster.assume(&proposal.pod, proposal.node);
                 self.accepted += 1;
             }
-            Err(_) => self.refused += 1,
+            Err(refusal) => *self.refused.entry(refusal.constraint.label()).or_default() += 1,
         }
         checked
     }

@@ -3,9 +3,10 @@
 //! Events go in by the `on_*` functions, decisions come out of [`Engine::next`]. Pure in the sense that
 //! matters: no clock, no randomness, no I/O of its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::arbiter::{Arbiter, Refusal};
+use crate::arbiter::{Arbiter, Constraint, Refusal};
 use crate::class::Choose;
 use crate::cluster::{Cluster, PodChange};
 use crate::column::NodeIx;
@@ -15,7 +16,7 @@ use crate::intern::{Interner, Sym};
 use crate::message;
 use crate::model::{NodeInfo, PodInfo, Uid};
 use crate::queue::{Popped, Queue, Stamp};
-use crate::shard::{Shard, Verdict};
+use crate::shard::{Proposal, Shard, Verdict};
 use crate::table::PLUGINS;
 
 /// How often one pod may be refused and tried again within one decision.
@@ -32,6 +33,13 @@ pub(crate) enum Decision {
         node: Arc<str>,
         /// Writes to perform in order; the last one is the binding.
         calls: Vec<Call>,
+    },
+    /// Propose it to whoever decides; it counts as placed here already, until [`Engine::bound`] or [`Engine::withdraw`].
+    Propose {
+        /// The pod.
+        popped: Popped,
+        /// The node's name.
+        node: Arc<str>,
     },
     /// Say why it fits nowhere; it waits in the queue already.
     Unschedulable {
@@ -53,6 +61,26 @@ pub(crate) enum Decision {
         popped: Popped,
     },
 }
+
+/// Who has the last word on what is decided here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// The arbiter of this engine.
+    Arbiter,
+    /// Another process's: what comes out is a proposal.
+    Shard,
+}
+
+/// Why a shard's proposal is not carried out.
+#[derive(Clone, Debug)]
+pub(crate) enum Denied {
+    /// The arbiter turned it down.
+    Refused(Refusal),
+    /// It was accepted, and then a plugin stood in the way.
+    Failed(String),
+}
+
+const UNBINDABLE: &str = "no plugin binds the pod";
 
 /// The scheduler's state.
 #[derive(Default)]
@@ -79,9 +107,9 @@ impl Engine {
         placed.chain(self.queue.uids()).cloned().collect()
     }
 
-    /// How many proposals the arbiter accepted and refused.
-    pub(crate) fn verdicts(&self) -> (u64, u64) {
-        (self.arbiter.accepted, self.arbiter.refused)
+    /// How many proposals the arbiter accepted, and refused by constraint.
+    pub(crate) fn verdicts(&self) -> (u64, &BTreeMap<&'static str, u64>) {
+        (self.arbiter.accepted, &self.arbiter.refused)
     }
 
     /// Moves waiting pods whose time has come.
@@ -135,6 +163,9 @@ impl Engine {
             if pod.terminating {
                 self.release(&pod.uid, now);
             }
+            if self.queue.contains(&pod.uid) {
+                self.queue.update(&self.cluster, pod, now);
+            }
         } else if ours {
             self.queue.update(&self.cluster, pod, now);
         }
@@ -157,24 +188,27 @@ impl Engine {
     // ---- outcomes of bindings ----------------------------------------------------------------------------
 
     /// The binding was written. The pod leaves the queue; the API will confirm it.
-    pub(crate) fn bound(&mut self, uid: &str) {
-        if let Some(pod) = self.queue.remove(uid) {
-            for plugin in PLUGINS {
-                if let Some(post_bind) = plugin.post_bind {
-                    post_bind(&mut self.cluster, &pod);
-                }
+    pub(crate) fn bound(&mut self, pod: &PodInfo) {
+        self.queue.remove(&pod.uid);
+        for plugin in PLUGINS {
+            if let Some(post_bind) = plugin.post_bind {
+                post_bind(&mut self.cluster, pod);
             }
         }
     }
 
-    /// The binding failed: the place is given back and the pod tried again after its back-off.
-    pub(crate) fn unbound(&mut self, uid: &str, node: &str, now: Stamp) {
-        let slot = self.slot(node);
-        if let (Some(pod), Some(slot)) = (self.queue.get(uid).cloned(), slot) {
-            self.unreserve(&pod, slot);
+    /// The binding failed: the place is given back and the pod, if it waits here, tried again after its back-off.
+    pub(crate) fn unbound(&mut self, pod: &PodInfo, node: &str, now: Stamp) {
+        if let Some(slot) = self.slot(node) {
+            self.unreserve(pod, slot);
         }
+        self.release(&pod.uid, now);
+        self.queue.failed(&pod.uid, now);
+    }
+
+    /// What was proposed does not hold: the place is given back. The pod stays in flight until [`Queue::again`] or [`Queue::failed`].
+    pub(crate) fn withdraw(&mut self, uid: &str, now: Stamp) {
         self.release(uid, now);
-        self.queue.failed(uid, now);
     }
 
     fn slot(&mut self, node: &str) -> Option<NodeIx> {
@@ -185,7 +219,7 @@ impl Engine {
     // ---- decisions ---------------------------------------------------------------------------------------
 
     /// Decides about the next waiting pod, if there is one.
-    pub(crate) fn next(&mut self, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
+    pub(crate) fn next(&mut self, seat: Seat, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
         let popped = self.queue.pop(now)?;
         let uid = Arc::clone(&popped.pod.uid);
         if popped.pod.terminating || self.cluster.placed(&uid).is_some() {
@@ -204,6 +238,11 @@ impl Engine {
                     self.queue.rejected(&uid, diagnosis.rejectors, now);
                     return Some(Decision::Unschedulable { popped, message });
                 }
+                Verdict::Place(proposal) if seat == Seat::Shard => {
+                    self.cluster.assume(&proposal.pod, proposal.node);
+                    let node = self.cluster.names.text(self.cluster.nodes.name(proposal.node));
+                    return Some(Decision::Propose { popped, node });
+                }
                 Verdict::Place(proposal) => match self.arbiter.decide(&mut self.cluster, &proposal) {
                     Ok(()) => return Some(self.settle(popped, proposal.node, now)),
                     Err(refused) => refusal = Some(refused),
@@ -216,26 +255,51 @@ impl Engine {
         Some(Decision::Postponed { popped, message })
     }
 
-    /// Reserve, Permit, PreBind and Bind of an accepted pod.
-    fn settle(&mut self, popped: Popped, node: NodeIx, now: Stamp) -> Decision {
-        let pod = Arc::clone(&popped.pod);
-        let calls = match self.reserve(&pod, node) {
-            Ok(()) => calls(&pod),
-            Err((at, reason)) => {
-                self.unreserve(&pod, node);
-                self.release(&pod.uid, now);
-                self.queue.rejected(&pod.uid, 1 << at, now);
-                let message = message::unavailable(1, &format!("1 {}", reason.text(&self.cluster.names)));
-                return Decision::Unschedulable { popped, message };
-            }
-        };
-        if calls.is_empty() {
-            self.release(&pod.uid, now);
-            self.queue.failed(&pod.uid, now);
-            return Decision::Postponed { popped, message: "no plugin binds the pod".to_owned() };
+    /// Decides about another shard's proposal, on what is known here of pod and node. An accepted pod counts as placed at once; the outcome of
+    /// the writes that are to be performed is told by [`Engine::bound`] or [`Engine::unbound`].
+    pub(crate) fn judge(&mut self, pod: &Arc<PodInfo>, node: &str, now: Stamp) -> Result<Vec<Call>, Denied> {
+        let seen = self.cluster.sequence();
+        let refuse = |constraint| Denied::Refused(Refusal { constraint, seen, proposed: seen });
+        if pod.node.is_some() || self.cluster.placed(&pod.uid).is_some() {
+            return Err(refuse(Constraint::Unplaced));
         }
-        let name = self.cluster.names.text(self.cluster.nodes.name(node));
-        Decision::Bind { popped, node: name, calls }
+        let Some(slot) = self.slot(node) else { return Err(refuse(Constraint::Node)) };
+        let proposal = Proposal { pod: Arc::clone(pod), node: slot, seen };
+        self.arbiter.decide(&mut self.cluster, &proposal).map_err(Denied::Refused)?;
+        match self.complete(pod, slot, now) {
+            Ok(calls) if calls.is_empty() => Err(Denied::Failed(UNBINDABLE.to_owned())),
+            Ok(calls) => Ok(calls),
+            Err((_, message)) => Err(Denied::Failed(message)),
+        }
+    }
+
+    /// Reserve, Permit, PreBind and Bind of an accepted pod. If one of them turns it down, or none binds it, its place is given back.
+    fn complete(&mut self, pod: &Arc<PodInfo>, node: NodeIx, now: Stamp) -> Result<Vec<Call>, (usize, String)> {
+        let outcome = self.reserve(pod, node).map(|()| calls(pod));
+        if outcome.as_ref().map_or(true, Vec::is_empty) {
+            self.unreserve(pod, node);
+            self.release(&pod.uid, now);
+        }
+        outcome
+            .map_err(|(at, reason)| (at, message::unavailable(1, &format!("1 {}", reason.text(&self.cluster.names)))))
+    }
+
+    fn settle(&mut self, popped: Popped, node: NodeIx, now: Stamp) -> Decision {
+        let uid = Arc::clone(&popped.pod.uid);
+        match self.complete(&popped.pod, node, now) {
+            Ok(calls) if calls.is_empty() => {
+                self.queue.failed(&uid, now);
+                Decision::Postponed { popped, message: UNBINDABLE.to_owned() }
+            }
+            Ok(calls) => {
+                let node = self.cluster.names.text(self.cluster.nodes.name(node));
+                Decision::Bind { popped, node, calls }
+            }
+            Err((at, message)) => {
+                self.queue.rejected(&uid, 1 << at, now);
+                Decision::Unschedulable { popped, message }
+            }
+        }
     }
 
     fn reserve(&mut self, pod: &PodInfo, node: NodeIx) -> Result<(), (usize, Reason)> {

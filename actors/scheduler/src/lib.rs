@@ -31,12 +31,24 @@ mod shard;
 mod slab;
 mod table;
 
+use oarlock_mesh::{Scope, Unit};
+
 pub use actor::{Config, Error, KINDS, SCHEDULER, Scheduler};
 
-/// Whoever holds it decides on bindings.
+/// Every unit of scheduling.
 #[must_use]
-pub fn arbiter_unit() -> oarlock_mesh::Unit {
-    oarlock_mesh::Unit::named("arbiter")
+pub fn units() -> Vec<Unit> {
+    shards().units().iter().cloned().chain([arbiter_unit()]).collect()
+}
+
+/// Whoever holds it decides on bindings.
+fn arbiter_unit() -> Unit {
+    Unit::named("arbiter")
+}
+
+/// Whoever holds one looks for nodes for its pods.
+fn shards() -> Scope {
+    Scope::parts("shards")
 }
 
 #[cfg(test)]

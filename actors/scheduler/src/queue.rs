@@ -157,14 +157,14 @@ impl Queue {
         self.pods.contains_key(uid)
     }
 
-    /// The pod as the queue knows it.
-    pub(crate) fn get(&self, uid: &str) -> Option<&Arc<PodInfo>> {
-        self.pods.get(uid).map(|queued| &queued.pod)
-    }
-
     /// Every pod that is known here.
     pub(crate) fn uids(&self) -> impl Iterator<Item = &Uid> {
         self.pods.keys()
+    }
+
+    /// Every pod that is known here, as the queue knows it.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<PodInfo>> {
+        self.pods.values().map(|queued| &queued.pod)
     }
 
     /// How many pods wait where.
@@ -286,6 +286,16 @@ impl Queue {
         queued.expiry = None;
         let uid = Arc::clone(&queued.pod.uid);
         self.back_off(&uid);
+    }
+
+    /// Puts a pod back to where it was before its attempt, which came to nothing that counts.
+    pub(crate) fn again(&mut self, uid: &str) {
+        let Some(queued) = self.pods.get_mut(uid) else { return };
+        if queued.place == Place::InFlight {
+            queued.attempts = queued.attempts.saturating_sub(1);
+            let uid = Arc::clone(&queued.pod.uid);
+            self.activate(&uid);
+        }
     }
 
     /// Tells an event. Pods that one of their rejecting plugins thinks schedulable now are queued again.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::engine::{Decision, Engine};
+use crate::engine::{Decision, Engine, Seat};
 use crate::intern::{Interner, Sym};
 use crate::labels::{Labels, Op, Requirement, Selector};
 use crate::model::{
@@ -307,7 +307,7 @@ impl World {
 
     pub(crate) fn step(&mut self) -> Option<Decision> {
         let seed = &mut self.seed;
-        self.engine.next(self.now, &mut |below| roll(seed, below))
+        self.engine.next(Seat::Arbiter, self.now, &mut |below| roll(seed, below))
     }
 
     /// Creates a pod, takes one decision and says it in a word: the node, or the message.

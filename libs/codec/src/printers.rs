@@ -14,6 +14,7 @@ mod flow;
 mod networking;
 mod node;
 mod now;
+mod oarlock;
 mod pod;
 mod policy;
 mod rbac;
@@ -157,7 +158,8 @@ printers! {
     "networking.k8s.io" "networkpolicies" networking_v1::NetworkPolicy => networking::network_policy;
     "networking.k8s.io" "servicecidrs" networking_v1::ServiceCIDR => networking::service_cidr;
     "node.k8s.io" "runtimeclasses" node_v1::RuntimeClass => policy::runtime_class;
-    "oarlock.dev" "assignments" oarlock_v1::Assignment => policy::assignment;
+    "oarlock.dev" "actors" oarlock_v1::Actor => oarlock::actor;
+    "oarlock.dev" "assignments" oarlock_v1::Assignment => oarlock::assignment;
     "policy" "poddisruptionbudgets" policy_v1::PodDisruptionBudget => policy::disruption_budget;
     "rbac.authorization.k8s.io" "clusterrolebindings" rbac_v1::ClusterRoleBinding => rbac::cluster_role_binding;
     "rbac.authorization.k8s.io" "rolebindings" rbac_v1::RoleBinding => rbac::role_binding;

@@ -43,6 +43,9 @@ pub struct Args {
     /// How it makes room and ends.
     #[command(flatten)]
     pub going: GoingOptions,
+    /// How the other processes are reached, besides the API.
+    #[command(flatten)]
+    pub nats: oarlock_config::NatsOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

@@ -1,5 +1,6 @@
 //! `oarlock apiserver`: the server in a process of its own.
 
+use oarlock_bus::Role;
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End};
 
@@ -28,6 +29,10 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         local: None,
     };
     let api = assemble::start(&system, cluster).await?;
+    let name = oarlock_mesh::member_name("apiserver", &oarlock_config::host_name()?);
+    if let Some(bus) = oarlock_mesh::join(&system, &args.nats, Role::ApiServer, &name).await? {
+        api.server.state().set_bus(bus);
+    }
     tracing::info!(address = %api.address, kubeconfig = %api.kubeconfig.display(), "api server listens");
     match shutdown::run(&system, signals, graces).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),

@@ -22,6 +22,9 @@ pub struct Args {
     /// Certificates (PEM) for ConfigMap `kube-root-ca.crt`; those of the kubeconfig without this flag.
     #[arg(long, value_name = "FILE")]
     pub root_ca_file: Option<PathBuf>,
+    /// How the other processes are reached, besides the API.
+    #[command(flatten)]
+    pub nats: oarlock_config::NatsOptions,
     /// Log filter, such as `info` or `oarlock_controllers=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

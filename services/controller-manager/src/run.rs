@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use oarlock_bus::Role;
 use oarlock_client::https::Spawn;
 use oarlock_client::{Client, Endpoint, Https};
 use oarlock_config::{Credential, Kubeconfig, ServerTrust};
@@ -54,8 +55,9 @@ pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
         endpoint.user_agent = format!("{account}/{}", env!("CARGO_PKG_VERSION"));
         Client::new(Arc::new(Account::new(account, tokens.clone(), endpoint, spawn.clone())))
     });
-    let (units, host) = (oarlock_controllers::units(), oarlock_config::host_name()?);
-    let member = oarlock_placement::Options { role: "controllers", units, host };
+    let name = oarlock_mesh::member_name("controllers", &oarlock_config::host_name()?);
+    let bus = oarlock_mesh::join(system, &args.nats, Role::Controllers, &name).await?;
+    let member = oarlock_placement::Options { role: "controllers", units: oarlock_controllers::units(), name, bus };
     let placement = oarlock_placement::start(system, manager.clone(), member).await?;
     let options = oarlock_controllers::Options { disable, root_ca, placement };
     Ok(oarlock_controllers::start(system, manager, clients, options).await?)

@@ -37,6 +37,9 @@ pub struct Args {
     /// The kubelet's own server.
     #[command(flatten)]
     pub serve: crate::serve::ServeArgs,
+    /// How the other processes are reached, besides the API.
+    #[command(flatten)]
+    pub nats: oarlock_config::NatsOptions,
     /// Log filter, such as `info` or `oarlock_kubelet=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use oarlock_bus::Role;
 use oarlock_client::{Client, Endpoint, Https};
 use oarlock_config::Kubeconfig;
 use oarlock_informer::GateSpawn;
@@ -53,6 +54,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
             true => args.machine.node(&name).await?,
             false => NodeConfig { internal_ip: bound.node_ip, ..NodeConfig::simulated(name, u16::try_from(index)?) },
         };
+        oarlock_mesh::join(&system, &args.nats.of_node(&config.name), Role::Node, &config.name).await?;
         fleet.add(client, NodeConfig { port: bound.port, ..config }).await?;
     }
     serve::start(&system, &fleet, &args.serve, bound, &resolved, signer.as_ref()).await?;

@@ -30,6 +30,9 @@ pub(crate) enum Command {
     Probe(crate::probe::Probe),
     /// A node agent, or many simulated ones.
     Kubelet(oarlock_service_kubelet::Args),
+    /// What a running control plane tells of itself.
+    #[command(subcommand)]
+    Inspect(crate::inspect::Verb),
     /// Copies of the whole state: made while it is in use, restored into any store.
     #[command(subcommand)]
     Snapshot(crate::snapshot::Verb),

@@ -3,6 +3,7 @@
 mod args;
 mod client;
 mod crew;
+mod inspect;
 mod probe;
 mod snapshot;
 mod up;
@@ -39,6 +40,7 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
         args::Command::Probe(probe) => runtime.block_on(probe::run(probe)),
         args::Command::Keys(a) => oarlock_service_apiserver::keys(a),
         args::Command::Kubelet(a) => runtime.block_on(oarlock_service_kubelet::run(a)),
+        args::Command::Inspect(verb) => runtime.block_on(inspect::run(verb)),
         args::Command::Snapshot(verb) => runtime.block_on(snapshot::run(verb)),
     }?;
     // Shut down in order already; whatever still runs must not hold the process.

@@ -19,6 +19,9 @@ pub struct Args {
     /// Bindings that may be under way at once.
     #[arg(long, default_value_t = 256, value_name = "N")]
     pub max_binds: usize,
+    /// How the other processes are reached, besides the API.
+    #[command(flatten)]
+    pub nats: oarlock_config::NatsOptions,
     /// Log filter, such as `info` or `oarlock_scheduler=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use oarlock_bus::Role;
 use oarlock_client::{Client, Endpoint, Https};
 use oarlock_config::Kubeconfig;
 use oarlock_informer::GateSpawn;
@@ -26,10 +27,12 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let endpoint = Endpoint::new(&resolved, concat!("kube-scheduler/", env!("CARGO_PKG_VERSION")))?;
     let connections = system.gate("client", Phase::Informers);
     let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
-    let (units, host) = (vec![oarlock_scheduler::arbiter_unit()], oarlock_config::host_name()?);
-    let member = oarlock_placement::Options { role: "scheduler", units, host };
+    let name = oarlock_mesh::member_name("scheduler", &oarlock_config::host_name()?);
+    let bus = oarlock_mesh::join(&system, &args.nats, Role::Scheduler, &name).await?;
+    let units = oarlock_scheduler::units();
+    let member = oarlock_placement::Options { role: "scheduler", units, name, bus: bus.clone() };
     let placement = oarlock_placement::start(&system, client.clone(), member).await?;
-    let config = Config { names: args.scheduler_name, max_binds: args.max_binds, placement };
+    let config = Config { names: args.scheduler_name, max_binds: args.max_binds, placement, bus };
     Scheduler::spawn(&system, client, config).await?;
     tracing::info!(servers = ?resolved.servers().collect::<Vec<_>>(), "scheduler runs");
     match shutdown::run(&system, signals, Graces::default()).await {

@@ -71,11 +71,10 @@ fn include(value: &str) -> Result<Include, Status> {
     }
 }
 
-/// Stored objects and scales can be tables and metadata; reviews, tokens and evictions cannot.
+/// What can be listed, and scales, can be tables and metadata; reviews, tokens and evictions cannot.
 fn endpoint(row: &Resource, subresource: &str) -> Endpoint {
     let kind = row.subresource(subresource).map(|sub| sub.gvk.kind);
-    let stored = row.storage.is_some() || row.kind == "ComponentStatus";
-    if stored && kind.is_none_or(|kind| kind == row.kind || kind == "Scale") {
+    if row.has_verb("list") && kind.is_none_or(|kind| kind == row.kind || kind == "Scale") {
         Endpoint::BUILT_IN
     } else {
         Endpoint::PLAIN

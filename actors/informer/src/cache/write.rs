@@ -73,7 +73,7 @@ impl<T: Project> Cache<T> {
         }
         drop(state);
         // A server restored from a backup may be behind what was known; then the new position holds.
-        self.progress.send_replace(Progress { revision, synced: true });
+        self.progress.set(Progress { revision, synced: true });
     }
 
     /// Puts items in place of what there is and calls the cache synced: for tests of what reads caches.
@@ -82,7 +82,7 @@ impl<T: Project> Cache<T> {
     }
 
     fn advance(&self, revision: Revision) {
-        self.progress.send_if_modified(|progress| {
+        self.progress.modify(|progress| {
             let ahead = revision > progress.revision;
             progress.revision = progress.revision.max(revision);
             ahead

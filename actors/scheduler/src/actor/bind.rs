@@ -15,6 +15,7 @@ use crate::framework::Call;
 use crate::model::PodInfo;
 use crate::queue::Popped;
 
+use super::hearing::Slot;
 use super::namespace;
 
 /// Why a binding failed.
@@ -28,11 +29,22 @@ pub(super) struct Unbound {
     pub(super) stale: Option<Fence>,
 }
 
+/// On whose behalf a binding is made.
+#[derive(Clone, Debug)]
+pub(super) enum Whose {
+    /// Of this process's own queue.
+    Own(Popped),
+    /// Of a proposal; the verdict goes there.
+    Proposed(Slot),
+}
+
 /// What came of a binding.
 #[derive(Debug)]
 pub(super) struct Outcome {
+    /// On whose behalf.
+    pub(super) whose: Whose,
     /// The pod.
-    pub(super) popped: Popped,
+    pub(super) pod: Arc<PodInfo>,
     /// The node.
     pub(super) node: Arc<str>,
     /// Whether it is bound.
@@ -44,13 +56,15 @@ pub(super) fn start(
     ctx: &LoopCtx,
     client: &Client,
     claim: &Claim,
-    (popped, node): (Popped, Arc<str>),
+    (whose, pod, node): (Whose, Arc<PodInfo>, Arc<str>),
     calls: Vec<Call>,
 ) -> BoxFuture<'static, Outcome> {
-    let (client, pod, to) = (client.clone(), Arc::clone(&popped.pod), Arc::clone(&node));
     let claimed = claim.fence.clone();
-    let task =
-        ctx.spawn("bind", fence::scope(claimed.clone(), async move { perform(&client, &pod, &to, &calls).await }));
+    let task = {
+        let (client, pod, node) = (client.clone(), Arc::clone(&pod), Arc::clone(&node));
+        let writes = async move { perform(&client, &pod, &node, &calls).await };
+        ctx.spawn("bind", fence::scope(claimed.clone(), writes))
+    };
     async move {
         let result = match task {
             Ok(task) => match task.await {
@@ -64,7 +78,7 @@ pub(super) fn start(
             },
             Err(closed) => Err(Unbound { text: closed.to_string(), gone: true, stale: None }),
         };
-        Outcome { popped, node, result }
+        Outcome { whose, pod, node, result }
     }
     .boxed()
 }

@@ -6,17 +6,21 @@
 use std::sync::Arc;
 
 use oarlock_informer::{Cache, Change, Changes, Fresh, Item, Notice, Project, SharedInformers};
+use oarlock_mesh::Scope;
 use oarlock_runtime::Failure;
 
 use crate::engine::Engine;
 use crate::intern::{Interner, Sym};
 use crate::map::Set;
-use crate::model::Uid;
+use crate::model::{PodInfo, Uid};
 use crate::project::{
     NamespaceView, NodeView, PodView, ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView,
     StatefulSetView,
 };
 use crate::queue::Stamp;
+
+use super::duties::Parts;
+use super::namespace;
 
 /// Keys that may wait per resource before the subscriber is told to look at everything.
 const CAPACITY: usize = 1 << 16;
@@ -49,6 +53,9 @@ pub(super) enum News {
 /// Everything a scheduler reads.
 pub(super) struct Intake {
     names: Set<Sym>,
+    shards: Scope,
+    /// The shards whose pods are queued here.
+    parts: Parts,
     namespaces: Feed<NamespaceView>,
     nodes: Feed<NodeView>,
     services: Feed<ServiceView>,
@@ -63,6 +70,8 @@ impl Intake {
     pub(super) async fn open(informers: &SharedInformers, names: &[String]) -> Result<Self, Failure> {
         Ok(Self {
             names: names.iter().map(|name| Interner::process().intern(name)).collect(),
+            shards: crate::shards(),
+            parts: Parts::default(),
             namespaces: Feed::open(informers).await?,
             nodes: Feed::open(informers).await?,
             services: Feed::open(informers).await?,
@@ -159,7 +168,48 @@ impl Intake {
         if item.value.ended {
             engine.on_pod_gone(&info.uid, now);
         } else {
-            engine.on_pod(Arc::clone(info), self.names.contains(&info.scheduler), now);
+            let ours = self.is_served(info) && self.parts.has(self.part(info));
+            engine.on_pod(Arc::clone(info), ours, now);
+        }
+    }
+
+    /// The shards whose pods are queued here.
+    pub(super) fn parts(&self) -> Parts {
+        self.parts
+    }
+
+    /// Whether a pod asks for a scheduler that is served here.
+    pub(super) fn is_served(&self, pod: &PodInfo) -> bool {
+        self.names.contains(&pod.scheduler)
+    }
+
+    fn part(&self, pod: &PodInfo) -> usize {
+        self.shards.part(&namespace(pod), &pod.name)
+    }
+
+    /// From now on pods of these shards are queued here, and no others.
+    pub(super) fn queue_only(&mut self, engine: &mut Engine, parts: Parts, now: Stamp) {
+        let before = std::mem::replace(&mut self.parts, parts);
+        if before == parts {
+            return;
+        }
+        let queued = engine.queue.pods().filter(|pod| !parts.has(self.part(pod)));
+        for uid in queued.map(|pod| Arc::clone(&pod.uid)).collect::<Vec<_>>() {
+            engine.queue.remove(&uid);
+        }
+        for item in self.pods.cache.list() {
+            let part = self.part(&item.value.info);
+            if parts.has(part) && !before.has(part) {
+                self.pod(engine, &item, now);
+            }
+        }
+    }
+
+    /// Tells the engine once more what the cache has of a pod.
+    pub(super) fn remind(&self, engine: &mut Engine, pod: &PodInfo, now: Stamp) {
+        let known = self.pods.cache.named(&namespace(pod), &pod.name);
+        if let Some(item) = known.filter(|item| item.value.info.uid == pod.uid) {
+            self.pod(engine, &item, now);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! What an operator sees of a scheduler.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::engine::Engine;
@@ -20,32 +23,76 @@ pub(super) struct Seen {
     gated: usize,
     /// Bindings under way.
     binding: usize,
+    /// Proposals that are not settled: on their way to the arbiter, or to be made again.
+    proposing: usize,
+    /// Shards whose pods are looked after here.
+    shards: Vec<usize>,
+    /// Whether this process decides.
+    pub(super) decides: bool,
     /// Bindings written.
     pub(super) bound: u64,
     /// Attempts that found no node.
     pub(super) unschedulable: u64,
     /// Attempts that failed otherwise.
     pub(super) failed: u64,
-    /// Proposals the arbiter accepted.
+    /// Proposals made to the arbiter of another process, and what became of them.
+    pub(super) proposals: Proposing,
+    /// Proposals the arbiter here accepted, this process's own included.
     accepted: u64,
-    /// Proposals the arbiter refused.
-    refused: u64,
+    /// Proposals the arbiter here refused, by constraint.
+    refused: BTreeMap<&'static str, u64>,
+    /// Of all proposals that it looked at, the part that it refused.
+    conflict_rate: f64,
+    /// What one decision costs here, in microseconds on average: of the arbiter's about a proposal, and of both together about a pod of its own.
+    micros_per_placement: f64,
+    #[serde(skip)]
+    pub(super) spent: Duration,
+    #[serde(skip)]
+    pub(super) decisions: u64,
     /// The last refusal that cost an attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
     last_refusal: String,
 }
 
+/// What became of proposals to another process.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Proposing {
+    /// Sent.
+    pub(super) sent: u64,
+    /// Bound.
+    pub(super) bound: u64,
+    /// Refused, by constraint.
+    pub(super) refused: BTreeMap<String, u64>,
+    /// Accepted, and then not bound.
+    pub(super) failed: u64,
+    /// Not delivered, or to somebody who does not decide any more.
+    pub(super) undelivered: u64,
+    /// Perhaps carried out, so looked for before they are made again.
+    pub(super) unknown: u64,
+}
+
 impl Seen {
+    /// One decision took so long.
+    pub(super) fn took(&mut self, time: Duration) {
+        self.spent += time;
+        self.decisions += 1;
+    }
+
     /// Takes the engine's figures over.
-    pub(super) fn look(&mut self, engine: &Engine, binding: usize) {
+    pub(super) fn look(&mut self, engine: &Engine, binding: usize, proposing: usize, shards: Vec<usize>) {
         let waiting = engine.queue.waiting();
         self.nodes = engine.cluster.nodes.count;
         self.active = waiting.active;
         self.backing_off = waiting.backoff;
         self.waiting = waiting.unschedulable;
         self.gated = waiting.gated;
-        self.binding = binding;
-        (self.accepted, self.refused) = engine.verdicts();
+        (self.binding, self.proposing, self.shards) = (binding, proposing, shards);
+        let (accepted, refused) = engine.verdicts();
+        let refusals: u64 = refused.values().sum();
+        (self.accepted, self.refused) = (accepted, refused.clone());
+        self.conflict_rate = refusals as f64 / (accepted + refusals).max(1) as f64;
+        self.micros_per_placement = self.spent.as_secs_f64() * 1e6 / self.decisions.max(1) as f64;
         self.last_refusal = engine.last_refusal.as_ref().map(ToString::to_string).unwrap_or_default();
     }
 }

@@ -1,7 +1,8 @@
 //! Telling users: Events, and the `PodScheduled` condition of pods that wait.
 //!
 //! A condition is written when it says something new, a few at a time; of several texts about one pod only the
-//! last is written. That a pod is held by scheduling gates is said by the apiserver when the pod is created.
+//! last is written. It is written under the claim under which the pod was looked at, so that who has lost the pod's
+//! shard says nothing about it. That a pod is held by scheduling gates is said by the apiserver when the pod is created.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use oarlock_client::{Client, PatchType, WriteOptions};
+use oarlock_client::{Client, Fence, PatchType, WriteOptions, fence};
 use oarlock_informer::{Cache, ObjectRef, Recorder};
+use oarlock_mesh::Claim;
 use oarlock_meta::{Status, Time};
 use oarlock_runtime::{Failure, LoopCtx, clock};
 use oarlock_schema::resource;
@@ -20,6 +22,7 @@ use crate::message;
 use crate::model::{PodInfo, Uid};
 use crate::project::{PodView, Told};
 
+use super::duties::Duties;
 use super::namespace;
 
 /// Condition writes under way at once.
@@ -29,12 +32,18 @@ const WRITES: usize = 32;
 #[derive(Clone, Debug)]
 struct Condition {
     pod: Arc<PodInfo>,
+    claim: Claim,
     reason: &'static str,
     message: String,
 }
 
 /// A pod whose condition was written, and how that went.
-type Written = (Arc<PodInfo>, Result<(), String>);
+pub(super) struct Written {
+    pod: Arc<PodInfo>,
+    result: Result<(), String>,
+    /// The claim that was refused.
+    stale: Option<Fence>,
+}
 
 /// Speaks to users.
 pub(super) struct Teller {
@@ -72,52 +81,64 @@ impl Teller {
         self.recorder.normal(&about(pod), "Scheduled", text);
     }
 
+    /// The pod has its node, and another process says so.
+    pub(super) fn settled(&mut self, pod: &PodInfo) {
+        self.waiting.remove(&pod.uid);
+    }
+
     /// No node fits.
-    pub(super) fn unschedulable(&mut self, pod: &Arc<PodInfo>, message: String) {
-        self.failure(pod, "Unschedulable", message);
+    pub(super) fn unschedulable(&mut self, claim: &Claim, pod: &Arc<PodInfo>, message: String) {
+        self.failure(claim, pod, "Unschedulable", message);
     }
 
     /// The attempt failed for no fault of the pod's.
-    pub(super) fn failed(&mut self, pod: &Arc<PodInfo>, message: String) {
-        self.failure(pod, "SchedulerError", message);
+    pub(super) fn failed(&mut self, claim: &Claim, pod: &Arc<PodInfo>, message: String) {
+        self.failure(claim, pod, "SchedulerError", message);
     }
 
     /// The pod is being deleted.
-    pub(super) fn skipped(&mut self, pod: &PodInfo) {
+    pub(super) fn skipped(&mut self, claim: &Claim, pod: &PodInfo) {
         self.waiting.remove(&pod.uid);
         if pod.terminating {
             let text = format!("skip schedule deleting pod: {}/{}", namespace(pod), pod.name);
-            self.recorder.warning(&about(pod), "FailedScheduling", text);
+            self.recorder.under(claim.fence.clone()).warning(&about(pod), "FailedScheduling", text);
         }
     }
 
-    fn failure(&mut self, pod: &Arc<PodInfo>, reason: &'static str, message: String) {
-        self.recorder.warning(&about(pod), "FailedScheduling", message::note(&message));
-        let condition = Condition { pod: Arc::clone(pod), reason, message };
+    fn failure(&mut self, claim: &Claim, pod: &Arc<PodInfo>, reason: &'static str, message: String) {
+        self.recorder.under(claim.fence.clone()).warning(&about(pod), "FailedScheduling", message::note(&message));
+        let condition = Condition { pod: Arc::clone(pod), claim: claim.clone(), reason, message };
         if self.waiting.insert(Arc::clone(&pod.uid), condition).is_none() {
             self.order.push_back(Arc::clone(&pod.uid));
         }
     }
 
-    /// Starts the next writes.
-    pub(super) fn send(&mut self, ctx: &LoopCtx) -> Result<(), Failure> {
-        while let Some(Some((pod, result))) = self.writes.next().now_or_never() {
-            done(&pod, result);
+    /// Starts the next writes, of those whose claims stand.
+    pub(super) fn send(&mut self, ctx: &LoopCtx, duties: &Duties) -> Result<(), Failure> {
+        while let Some(Some(written)) = self.writes.next().now_or_never() {
+            written.done(duties);
         }
         while self.writes.len() < WRITES {
             let Some(uid) = self.order.pop_front() else { break };
             let Some(condition) = self.waiting.remove(&uid) else { continue };
+            if !duties.holds(&condition.claim) {
+                continue;
+            }
             let Some(patch) = self.patch(&condition) else { continue };
-            let (client, pod) = (self.client.clone(), Arc::clone(&condition.pod));
-            let task = ctx.spawn("condition", async move { write(&client, &pod, patch).await })?;
+            let (client, pod, fence) = (self.client.clone(), Arc::clone(&condition.pod), condition.claim.fence);
+            #[cfg(seeded_bug = "told_without_claim")]
+            let fence = fence.filter(|fence| fence.unit.is_empty());
+            let write = async move { write(&client, &pod, patch).await };
+            let task = ctx.spawn("condition", fence::scope(fence.clone(), write))?;
             let pod = condition.pod;
             self.writes.push(
                 async move {
-                    let result = match task.await {
-                        Ok(result) => result.map_err(|status| status.to_string()),
-                        Err(error) => Err(error.to_string()),
+                    let (result, stale) = match task.await {
+                        Ok(Ok(())) => (Ok(()), false),
+                        Ok(Err(status)) => (Err(status.to_string()), status.is_stale_owner()),
+                        Err(error) => (Err(error.to_string()), false),
                     };
-                    (pod, result)
+                    Written { pod, result, stale: fence.filter(|_| stale) }
                 }
                 .boxed(),
             );
@@ -125,10 +146,10 @@ impl Teller {
         Ok(())
     }
 
-    /// Waits until a write has ended; for ever while none is under way.
-    pub(super) async fn progress(&mut self) {
+    /// Waits until a write has ended; for ever while none is under way. Cancel safe.
+    pub(super) async fn progress(&mut self) -> Written {
         match self.writes.next().await {
-            Some((pod, result)) => done(&pod, result),
+            Some(written) => written,
             None => std::future::pending().await,
         }
     }
@@ -179,9 +200,15 @@ async fn write(client: &Client, pod: &PodInfo, patch: Vec<u8>) -> Result<(), Sta
     client.patch(pods, "status", key, (PatchType::Strategic, patch), WriteOptions::default()).await.map(|_| ())
 }
 
-fn done(pod: &PodInfo, result: Result<(), String>) {
-    if let Err(error) = result {
-        // The next attempt says it again.
-        tracing::info!(pod = &*pod.name, error, "condition of a waiting pod not written");
+impl Written {
+    /// Takes notice of how it went.
+    pub(super) fn done(self, duties: &Duties) {
+        if let Err(error) = self.result {
+            // The next attempt says it again, or who has the shard now does.
+            tracing::info!(pod = &*self.pod.name, error, "condition of a waiting pod not written");
+        }
+        if let Some(fence) = &self.stale {
+            duties.lost(fence);
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use oarlock_client::Client;
+use oarlock_mesh::Placement;
+use oarlock_meta::Revision;
 use oarlock_runtime::{Options, System, Universe, clock, shutdown};
 use serde_json::{Value, json};
 
@@ -76,6 +78,37 @@ fn an_unschedulable_pod_waits_with_a_condition_until_it_fits() {
         large["status"]["allocatable"]["cpu"] = json!("8");
         fake.put("nodes", large);
         fake.until("big is bound", |fake| on(fake, "big") == "n2").await;
+    });
+}
+
+#[test]
+fn what_is_written_is_written_under_the_claim_that_it_is_for() {
+    Universe::run(11, || async {
+        let fake = Fake::default();
+        fake.put("nodes", node("n1"));
+        fake.put("pods", pod("small", "1"));
+        fake.put("pods", pod("big", "3"));
+        let system = System::start(Options::default()).await.unwrap();
+        let client = Client::new(std::sync::Arc::new(fake.clone()));
+        let (holder, placement) = Placement::shared();
+        // The shard of the small pod is somebody else's, who is not heard: there is no bus.
+        let of = |name: &str| crate::shards().unit("default", name).unwrap().clone();
+        assert_ne!(of("small"), of("big"));
+        holder.set(BTreeMap::from([(crate::arbiter_unit(), Revision(2)), (of("big"), Revision(1))]));
+        let config = Config { placement, ..Config::default() };
+        let _scheduler = Scheduler::spawn(&system, client, config).await.unwrap();
+        fake.until("small is bound", |fake| on(fake, "small") == "n1").await;
+        fake.until("events", |fake| !events(fake, "big").is_empty() && !events(fake, "small").is_empty()).await;
+        let shard = format!("{}@1", of("big"));
+        let under = |what: &str| {
+            let fences = fake.fences().into_iter().filter(|(written, _)| written == what);
+            fences.map(|(_, fence)| fence).collect::<std::collections::BTreeSet<String>>()
+        };
+        assert_eq!(under("pods/binding"), ["arbiter@2".to_owned()].into());
+        assert_eq!(under("pods/status"), [shard.clone()].into());
+        // That a pod has its node is true whoever holds what.
+        assert_eq!(under("events/"), [shard, String::new()].into());
+        shutdown::shutdown(&system, shutdown::Graces::default()).await;
     });
 }
 

@@ -54,7 +54,7 @@ fn run(world: &mut World, case: &str, pods: usize, text: impl Fn(usize) -> Strin
     let time = timed(|| {
         while let Some(decision) = world.step() {
             if let Decision::Bind { popped, .. } = decision {
-                world.engine.bound(&popped.pod.uid);
+                world.engine.bound(&popped.pod);
                 placed += 1;
             }
         }

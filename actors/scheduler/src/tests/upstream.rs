@@ -8,7 +8,7 @@ use oarlock_informer::Project;
 use oarlock_schema::{Obj, resource};
 use serde_json::Value;
 
-use crate::engine::{Decision, Engine};
+use crate::engine::{Decision, Engine, Seat};
 use crate::intern::Interner;
 use crate::model::PodInfo;
 use crate::project::{NamespaceView, NodeView, PodView, ServiceView};
@@ -52,7 +52,7 @@ impl Replay {
             return;
         }
         self.engine.on_pod(Arc::clone(&info), true, Stamp(0));
-        let decision = self.engine.next(Stamp(0), &mut |_| 0);
+        let decision = self.engine.next(Seat::Arbiter, Stamp(0), &mut |_| 0);
         let Some(Decision::Unschedulable { message, .. }) = decision else {
             panic!("{name}: {decision:?}, upstream: {line}")
         };

@@ -24,9 +24,10 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long a server may take to say that it is ready.
 const READY: Duration = Duration::from_secs(2);
 /// A connection that was silent for so long is asked whether it lives …
-const PING: Duration = Duration::from_secs(30);
-/// … and is given up when it does not answer in this time (both as client-go).
-const PONG: Duration = Duration::from_secs(15);
+const PING: Duration = Duration::from_secs(5);
+/// … and is given up when it does not answer in this time. (client-go: 30 s and 15 s. A lost host says nothing, and a crew that has other servers to
+/// go to need not wait so long for one.)
+const PONG: Duration = Duration::from_secs(5);
 /// Bytes that a server may send ahead of the reader on one stream: what a slow watcher costs at most.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// The same for a whole connection; wide, so that slow streams do not block the others.

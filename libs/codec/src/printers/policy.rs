@@ -1,5 +1,5 @@
-//! Kinds that are alone in their groups: disruption budgets, leases, priority and runtime classes, signing requests, API services,
-//! assignments.
+//! Kinds that are alone in their groups: disruption budgets, leases, priority and runtime classes, signing requests, API
+//! services.
 
 use oarlock_schema::Value;
 use oarlock_schema::views::IntOrStr;
@@ -7,7 +7,6 @@ use oarlock_schema::views::apiregistration_v1::APIService;
 use oarlock_schema::views::certificates_v1::CertificateSigningRequest;
 use oarlock_schema::views::coordination_v1::Lease;
 use oarlock_schema::views::node_v1::RuntimeClass;
-use oarlock_schema::views::oarlock_v1::Assignment;
 use oarlock_schema::views::policy_v1::PodDisruptionBudget;
 use oarlock_schema::views::scheduling_v1::PriorityClass;
 
@@ -35,13 +34,6 @@ pub(super) fn disruption_budget(obj: PodDisruptionBudget<'_>, now: Now) -> Cells
 pub(super) fn lease(obj: Lease<'_>, now: Now) -> Cells {
     let meta = obj.metadata();
     cells![meta.name(), obj.spec().holder_identity().unwrap_or(""), now.since(meta.creation_timestamp())]
-}
-
-/// Our own: who works for a unit, since when, and under which epoch.
-pub(super) fn assignment(obj: Assignment<'_>, now: Now) -> Cells {
-    let (meta, spec) = (obj.metadata(), obj.spec());
-    let held = spec.acquire_time().unwrap_or_else(|| meta.creation_timestamp());
-    cells![meta.name(), spec.holder_identity(), meta.resource_version(), spec.transitions(), now.since(held)]
 }
 
 pub(super) fn priority_class(obj: PriorityClass<'_>, now: Now) -> Cells {

@@ -33,6 +33,7 @@ struct State {
     objects: BTreeMap<Key, Value>,
     log: Vec<(u64, &'static str, Change, Value)>,
     faults: VecDeque<Fault>,
+    fences: Vec<(String, String)>,
     binding: usize,
     most_binding: usize,
 }
@@ -106,6 +107,11 @@ impl Fake {
         self.state.lock().faults.extend(faults);
     }
 
+    /// Every write: what was written, and under which claim.
+    pub(super) fn fences(&self) -> Vec<(String, String)> {
+        self.state.lock().fences.clone()
+    }
+
     /// The most bindings that were under way at once.
     pub(super) fn most_binding(&self) -> usize {
         self.state.lock().most_binding
@@ -158,6 +164,10 @@ impl Fake {
 impl Transport for Fake {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
         let key = (request.resource.plural, request.namespace.to_string(), request.name.to_string());
+        if !request.call.is_read() {
+            let fence = request.fence.as_ref().map(ToString::to_string).unwrap_or_default();
+            self.state.lock().fences.push((format!("{}/{}", request.resource.plural, request.subresource), fence));
+        }
         match &request.call {
             Call::Get(_) => match self.get(key.0, &key.1, &key.2) {
                 Value::Null => Err(Status::not_found(&request.resource.group_resource(), &key.2)),

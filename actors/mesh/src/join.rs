@@ -1,0 +1,81 @@
+//! Joining the bus.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use oarlock_bus::{BadName, BadOptions, Bus, Identity, Options, Role, Spawn};
+use oarlock_config::NatsOptions;
+use oarlock_runtime::{Gate, Phase, System, rng};
+
+use crate::member::attend;
+
+/// This process cannot join the bus.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// A file that the flags name cannot be read.
+    #[error(transparent)]
+    File(#[from] oarlock_config::Error),
+    /// With these flags no connection can ever be made.
+    #[error(transparent)]
+    Options(#[from] BadOptions),
+    /// The name cannot be part of a subject.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The runtime refused an actor.
+    #[error("actor on the bus")]
+    Spawn(#[from] oarlock_runtime::Error),
+}
+
+/// Makes this process a member of the bus that the flags name; `None` where they name none. Does not wait for a connection: without one everything
+/// goes on as it would without a bus.
+///
+/// # Errors
+/// [`JoinError`].
+pub async fn join(system: &System, flags: &NatsOptions, role: Role, name: &str) -> Result<Option<Bus>, JoinError> {
+    let bus = connect(system, flags, role, name)?;
+    if let Some(bus) = &bus {
+        attend(system, bus).await?;
+    }
+    Ok(bus)
+}
+
+/// As [`join`], for who only asks.
+///
+/// # Errors
+/// [`JoinError`].
+pub fn connect(system: &System, flags: &NatsOptions, role: Role, name: &str) -> Result<Option<Bus>, JoinError> {
+    let Some(nats) = flags.read()? else { return Ok(None) };
+    let identity = Identity::new(role, name)?;
+    let spawn = Arc::new(GateSpawn(system.gate(format!("bus/{identity}"), Phase::Informers)));
+    let options =
+        Options { servers: nats.servers, credentials: nats.credentials, authorities: nats.authorities, spawn };
+    Ok(Some(Bus::connect(options, identity)?))
+}
+
+/// A name that no other process has: a DNS label that begins with role and host.
+#[must_use]
+pub fn member_name(role: &str, host: &str) -> String {
+    let label = |c: char| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '-' };
+    let host: String = host.to_lowercase().chars().map(label).take(30).collect();
+    format!("oarlock-{role}-{host}-{:08x}", rng::below(1 << 32))
+}
+
+/// Runs the tasks of the bus inside a gate, with which they end.
+struct GateSpawn(Gate);
+
+impl Spawn for GateSpawn {
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        let gate = self.0.clone();
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = gate.cancelled() => {}
+                () = task => {}
+            }
+        };
+        if let Err(closed) = self.0.spawn("bus", task) {
+            tracing::debug!(gate = self.0.name(), %closed, "bus task not run");
+        }
+    }
+}

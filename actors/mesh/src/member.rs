@@ -1,0 +1,144 @@
+//! This process among the members: it says that it lives, hears who else does, and tells what it has carried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_bus::proto::bus::v1::Sender;
+use oarlock_bus::proto::mesh::v1 as wire;
+use oarlock_bus::subjects::Kind;
+use oarlock_bus::{AskError, Bus, Decline, Heard, Hints, Identity, Pattern, Role, Subject};
+use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, System, clock, rng};
+use parking_lot::Mutex;
+
+use crate::join::JoinError;
+use crate::muster::{self, ACTORS};
+use crate::roster::{Roster, period};
+use crate::service::{Asked, Service};
+
+/// The row of who speaks and hears.
+pub(crate) static PRESENCE: ActorKind = ActorKind { name: "mesh.presence", phase: Phase::Crew, ..ActorKind::DEFAULT };
+
+/// Voices that may wait to be heard.
+const VOICES: usize = 4096;
+/// Questions that are answered at once.
+const QUESTIONS: usize = 16;
+/// The method that tells that a member is there.
+const HERE: &str = "here";
+/// The method that tells what a member has carried.
+pub(crate) const INSPECT: &str = "inspect";
+/// The service that tells who is there.
+pub(crate) const MEMBERS: &str = "members";
+
+/// Lets this process say that it lives, hear others where it may, and answer those who [`inspect`](mod@crate::inspect).
+///
+/// # Errors
+/// When an actor cannot be started.
+pub async fn attend(system: &System, bus: &Bus) -> Result<(), JoinError> {
+    let (roster, began) = (Arc::<Mutex<Roster>>::default(), clock::now());
+    let (voice, table) = (bus.clone(), roster.clone());
+    let key = bus.identity().to_string();
+    system.spawn_loop(&PRESENCE, key, move |ctx| speak_and_hear(ctx, voice.clone(), table.clone())).await?;
+
+    let own = bus.clone();
+    let inspect = move |_: wire::InspectQuestion, _| std::future::ready(Ok::<_, Decline>(carried(&own, began)));
+    let (actors_of, of) = (system.clone(), bus.identity().clone());
+    let actors = move |question: wire::ActorsQuestion, asked: Asked| {
+        let (system, of) = (actors_of.clone(), of.clone());
+        async move { Ok::<_, Decline>(muster::page(&system, &of, question, asked.deadline).await) }
+    };
+    Service::new(Pattern::member(bus.identity()), QUESTIONS)
+        .method(HERE, |_: wire::Here, _| std::future::ready(Ok::<_, Decline>(wire::Here {})))
+        .method(INSPECT, inspect)
+        .method(ACTORS, actors)
+        .start(system, bus.clone())
+        .await?;
+
+    let role = bus.identity().role();
+    let service = Pattern::service(role, MEMBERS)?;
+    if Kind::Service.row().may_hear(bus.identity(), service.as_str()) {
+        let own = bus.identity().clone();
+        let members = move |_: wire::MembersQuestion, _| {
+            let mut roster = roster.lock();
+            roster.hear(own.clone(), clock::now());
+            std::future::ready(Ok::<_, Decline>(heard(&mut roster)))
+        };
+        Service::new(service, QUESTIONS).method(MEMBERS, members).start(system, bus.clone()).await?;
+    }
+    Ok(())
+}
+
+/// Asks a member whether it is there.
+///
+/// # Errors
+/// [`AskError::NobodyThere`] when it is not; any other reason leaves it open.
+pub async fn is_here(bus: &Bus, member: &Identity, budget: Duration) -> Result<(), AskError> {
+    let subject = Subject::member(member, HERE).map_err(|error| AskError::Denied(error.to_string()))?;
+    bus.ask::<_, wire::Here>(&subject, &wire::Here {}, budget).await.map(drop)
+}
+
+/// Speaks at once over every new connection and then in its rhythm; hears where its role may.
+async fn speak_and_hear(ctx: LoopCtx, bus: Bus, roster: Arc<Mutex<Roster>>) -> Result<(), Failure> {
+    let (own, role) = (Subject::presence(bus.identity()), bus.identity().role());
+    let mut hints = match role {
+        Role::Node => None,
+        _ => Some(bus.listen(&Pattern::presence(), VOICES).await?),
+    };
+    let mut generation = 0;
+    let mut due = clock::now();
+    loop {
+        if clock::now() >= due {
+            if let Err(error) = bus.hint(&own, &wire::Here {}) {
+                tracing::debug!(actor = ctx.name(), %error, "not said that it lives");
+            }
+            due = clock::now() + rng::jitter(period(role), 10);
+        }
+        let turn = async {
+            tokio::select! {
+                biased;
+                state = bus.wait_for(|state| state.connected && state.generation != generation) => {
+                    generation = state.generation;
+                    due = clock::now();
+                }
+                heard = next(hints.as_mut()) => {
+                    if let Heard::Hint(hint) = heard && let Some(member) = hint.subject().sender() {
+                        roster.lock().hear(member, clock::now());
+                    }
+                }
+                () = clock::sleep_until(due) => {}
+            }
+        };
+        if ctx.or_stop(turn).await.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+async fn next(hints: Option<&mut Hints>) -> Heard {
+    match hints {
+        Some(hints) => hints.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn heard(roster: &mut Roster) -> wire::MembersAnswer {
+    let row = |(who, ago): (oarlock_bus::Identity, std::time::Duration)| {
+        let member = Sender { role: who.role().as_str().to_owned(), name: who.name().to_owned() };
+        wire::Heard { member: Some(member), ago_ms: millis(ago) }
+    };
+    wire::MembersAnswer { members: roster.list(clock::now()).into_iter().map(row).collect() }
+}
+
+fn carried(bus: &Bus, began: Instant) -> wire::InspectAnswer {
+    let state = bus.state();
+    wire::InspectAnswer {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        age_ms: millis(began.elapsed()),
+        generation: state.generation,
+        connected_ms: millis(Instant::from(state.since).elapsed()),
+        kinds: bus.stats(),
+    }
+}
+
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,133 @@
+//! The loop of a [`Service`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_bus::{Ask, Asks, Bus, Decline, Pattern, Role, trace};
+use oarlock_meta::Revision;
+use oarlock_runtime::{Failure, Instant, LoopCtx, clock};
+use tracing::Instrument;
+
+use crate::placement::Placement;
+use crate::service::{At, Service};
+use crate::unit::Unit;
+
+/// When asks come faster than they are handled, this is when another try is worth its while.
+const RETRY_AFTER: Duration = Duration::from_millis(25);
+/// For how long the asks of a unit's old epoch are told that it has moved.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// What the loop of a unit does next.
+#[expect(clippy::large_enum_variant, reason = "one at a time, taken where it is made")]
+enum Turn {
+    Placement,
+    Ask(Ask),
+    Forget,
+}
+
+impl Service {
+    /// Answers until it is stopped; what waits then is told so, what is being handled comes to its end.
+    ///
+    /// # Errors
+    /// When the table of subjects does not let this member answer there.
+    pub(crate) async fn run(self: Arc<Self>, ctx: LoopCtx, bus: Bus) -> Result<(), Failure> {
+        match &self.at {
+            At::Pattern(pattern) => {
+                let mut asks = bus.serve(pattern, self.waiting).await?;
+                while let Some(Some(ask)) = ctx.or_stop(asks.next()).await {
+                    self.handle(&ctx, ask);
+                }
+            }
+            At::Unit { role, unit, placement } => self.follow(&ctx, &bus, *role, unit, placement).await?,
+        }
+        Ok(())
+    }
+
+    /// Answers at the epoch at which the unit is held, whenever it is.
+    async fn follow(
+        &self,
+        ctx: &LoopCtx,
+        bus: &Bus,
+        role: Role,
+        unit: &Unit,
+        placement: &Placement,
+    ) -> Result<(), Failure> {
+        let mut changes = placement.follow();
+        let mut held: Option<(Revision, Asks)> = None;
+        let mut lost: Option<(Instant, Asks)> = None;
+        loop {
+            let epoch = epoch(placement, unit);
+            if epoch != held.as_ref().map(|(epoch, _)| *epoch) {
+                if let Some((_, asks)) = held.take() {
+                    lost = Some((clock::after(LINGER), asks));
+                }
+                if let Some(epoch) = epoch {
+                    held = Some((epoch, bus.serve(&Pattern::unit(role, unit.as_str(), epoch)?, self.waiting).await?));
+                }
+            }
+            let until = lost.as_ref().map_or_else(clock::never, |(until, _)| *until);
+            let turn = async {
+                tokio::select! {
+                    biased;
+                    () = changes.next() => Turn::Placement,
+                    ask = next(held.as_mut().map(|(_, asks)| asks)) => Turn::Ask(ask),
+                    ask = next(lost.as_mut().map(|(_, asks)| asks)) => Turn::Ask(ask),
+                    () = clock::sleep_until(until) => Turn::Forget,
+                }
+            };
+            match ctx.or_stop(turn).await {
+                None => return Ok(()),
+                Some(Turn::Placement) => {}
+                Some(Turn::Ask(ask)) => self.handle(ctx, ask),
+                Some(Turn::Forget) => lost = None,
+            }
+        }
+    }
+
+    /// Hands an ask to its method as a task of its own, or says at once why not.
+    fn handle(&self, ctx: &LoopCtx, ask: Ask) {
+        if let At::Unit { unit, placement, .. } = &self.at {
+            let current = epoch(placement, unit);
+            if current != ask.subject().epoch() && !cfg!(seeded_bug = "any_epoch_will_do") {
+                return ask.decline_now(Decline::WrongEpoch { current });
+            }
+        }
+        let Some(method) = self.methods.get(ask.subject().method()) else {
+            return ask.decline_now(Decline::UnknownMethod);
+        };
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else {
+            return ask.decline_now(Decline::Overloaded { retry_after: RETRY_AFTER });
+        };
+        let (deadline, context) = (clock::after(ask.budget()), ask.trace());
+        let span = tracing::info_span!(
+            "ask",
+            subject = ask.subject().as_str(),
+            sender = %ask.sender(),
+            trace = context.map(|context| context.trace_id())
+        );
+        let handling = trace::scope(context, method(ask)).instrument(span);
+        let work = async move {
+            handling.await;
+            drop(permit);
+        };
+        // Closed, it drops the ask, whose asker is told.
+        if let Err(closed) = ctx.spawn_until("ask", deadline, work) {
+            tracing::debug!(actor = ctx.name(), %closed, "ask not handled");
+        }
+    }
+}
+
+/// Since when the unit is held, where others could hold it.
+fn epoch(placement: &Placement, unit: &Unit) -> Option<Revision> {
+    placement.claim(unit)?.fence.map(|fence| fence.epoch)
+}
+
+/// The next ask, never where none can come.
+async fn next(asks: Option<&mut Asks>) -> Ask {
+    if let Some(asks) = asks
+        && let Some(ask) = asks.next().await
+    {
+        return ask;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,231 @@
+//! Members that ask one another, in memory and by a clock that jumps.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use oarlock_bus::proto::bus::v1::FailureCode;
+use oarlock_bus::trace::{self, TraceContext};
+use oarlock_bus::{AskError, Bus, Decline, Exchange, Identity, Pattern, Role, Subject};
+use oarlock_mesh::{Holder, Placement, Service, Unit, attend, inspect};
+use oarlock_meta::Revision;
+use oarlock_runtime::{Options, System, clock};
+use tokio::sync::Notify;
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn member(exchange: &Exchange, role: Role, name: &str) -> Bus {
+    Bus::memory(exchange, Identity::new(role, name).unwrap())
+}
+
+async fn ask(bus: &Bus, subject: &Subject, text: &str) -> Result<String, AskError> {
+    bus.ask(subject, &text.to_owned(), LONG).await
+}
+
+fn echo() -> (Pattern, Subject) {
+    (Pattern::service(Role::Scheduler, "echo").unwrap(), Subject::service(Role::Scheduler, "echo").unwrap())
+}
+
+/// Asks until somebody is there: an actor subscribes in its own time.
+async fn until_there(bus: &Bus, subject: &Subject) -> Result<String, AskError> {
+    loop {
+        match ask(bus, subject, "").await {
+            Err(AskError::NobodyThere) => clock::sleep(Duration::from_millis(1)).await,
+            other => return other,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_are_handled_at_once_and_the_others_told_at_once() {
+    let system = System::start(Options::default()).await.unwrap();
+    let exchange = Exchange::new();
+    let (server, asker) = (member(&exchange, Role::Scheduler, "s"), member(&exchange, Role::Controllers, "c"));
+    let (pattern, subject) = echo();
+    let (release, gate) = (Arc::new(Notify::new()), Arc::new(tokio::sync::Semaphore::new(0)));
+    let (waits, begun) = (release.clone(), gate.clone());
+    let service = Service::new(pattern, 2).method("echo", move |text: String, _| {
+        let (waits, begun) = (waits.clone(), begun.clone());
+        async move {
+            begun.add_permits(1);
+            waits.notified().await;
+            Ok::<_, Decline>(text)
+        }
+    });
+    let actor = service.start(&system, server).await.unwrap();
+    actor.running(clock::after(LONG)).await.unwrap();
+    clock::sleep(Duration::from_millis(1)).await;
+    let began = clock::now();
+    let asks = async { tokio::join!(ask(&asker, &subject, "1"), ask(&asker, &subject, "2")) };
+    let (answers, ()) = tokio::join!(asks, async {
+        drop(gate.acquire_many(2).await.unwrap());
+        for refused in join_all((0..5).map(|_| ask(&asker, &subject, "more"))).await {
+            assert!(
+                matches!(refused, Err(AskError::Overloaded { retry_after }) if !retry_after.is_zero()),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(began.elapsed(), Duration::ZERO, "at once");
+        release.notify_waiters();
+    });
+    assert_eq!(answers, (Ok("1".to_owned()), Ok("2".to_owned())));
+    release.notify_one();
+    assert_eq!(ask(&asker, &subject, "room again").await.as_deref(), Ok("room again"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_asked_longer_than_the_asker_waits_is_dropped_and_makes_room() {
+    let system = System::start(Options::default()).await.unwrap();
+    let exchange = Exchange::new();
+    let (server, asker) = (member(&exchange, Role::Scheduler, "s"), member(&exchange, Role::Controllers, "c"));
+    let (pattern, subject) = echo();
+    let service = Service::new(pattern, 1).method("echo", |text: String, asked: oarlock_mesh::Asked| async move {
+        assert!(asked.deadline.remaining() <= LONG);
+        if text == "hang" { std::future::pending().await } else { Ok::<_, Decline>(text) }
+    });
+    service.start(&system, server).await.unwrap();
+    until_there(&asker, &subject).await.unwrap();
+    let asked = asker.ask::<_, String>(&subject, &"hang".to_owned(), Duration::from_secs(1)).await;
+    assert!(
+        matches!(asked, Err(AskError::Timeout | AskError::Failed { code: FailureCode::Abandoned, .. })),
+        "{asked:?}"
+    );
+    clock::sleep(Duration::from_millis(1)).await;
+    assert_eq!(ask(&asker, &subject, "next").await.as_deref(), Ok("next"));
+    let other = Subject::member(&Identity::new(Role::Scheduler, "s").unwrap(), "x").unwrap();
+    assert!(ask(&asker, &other, "").await.is_err());
+}
+
+/// A scheduler that holds the arbiter's unit, or not, and another that asks.
+async fn arbiter(system: &System, exchange: &Exchange) -> (Holder, Bus) {
+    let (holder, placement) = Placement::shared();
+    let service = Service::unit(Role::Scheduler, Unit::named("arbiter"), placement, 8)
+        .method("propose", |text: String, _| std::future::ready(Ok::<_, Decline>(text)));
+    service.start(system, member(exchange, Role::Scheduler, "holder")).await.unwrap();
+    (holder, member(exchange, Role::Scheduler, "asker"))
+}
+
+fn at(epoch: u64) -> Subject {
+    Subject::unit(Role::Scheduler, "arbiter", Revision(epoch), "propose").unwrap()
+}
+
+fn held(epoch: u64) -> BTreeMap<Unit, Revision> {
+    BTreeMap::from([(Unit::named("arbiter"), Revision(epoch))])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_unit_answers_at_its_own_epoch_and_says_which_that_is() {
+    let system = System::start(Options::default()).await.unwrap();
+    let exchange = Exchange::new();
+    let (holder, asker) = arbiter(&system, &exchange).await;
+    assert_eq!(ask(&asker, &at(5), "").await, Err(AskError::NobodyThere), "nothing is held");
+    holder.set(held(5));
+    assert_eq!(until_there(&asker, &at(5)).await.as_deref(), Ok(""));
+    assert_eq!(ask(&asker, &at(4), "").await, Err(AskError::NobodyThere));
+    assert_eq!(ask(&asker, &at(6), "").await, Err(AskError::NobodyThere));
+    holder.set(held(7));
+    assert_eq!(ask(&asker, &at(5), "").await, Err(AskError::WrongEpoch { current: Some(Revision(7)) }));
+    assert_eq!(until_there(&asker, &at(7)).await.as_deref(), Ok(""));
+    holder.set(BTreeMap::new());
+    assert_eq!(ask(&asker, &at(7), "").await, Err(AskError::WrongEpoch { current: None }));
+    clock::sleep(Duration::from_secs(6)).await;
+    assert_eq!(ask(&asker, &at(7), "").await, Err(AskError::NobodyThere), "told for a while, not for ever");
+    let method = Subject::unit(Role::Scheduler, "arbiter", Revision(9), "sing").unwrap();
+    holder.set(held(9));
+    let unknown = until_there(&asker, &method).await;
+    assert!(matches!(unknown, Err(AskError::Failed { code: FailureCode::UnknownMethod, .. })), "{unknown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_is_stopped_ends_what_it_has_begun_and_begins_nothing() {
+    let system = System::start(Options::default()).await.unwrap();
+    let exchange = Exchange::new();
+    let (server, asker) = (member(&exchange, Role::Scheduler, "s"), member(&exchange, Role::Controllers, "c"));
+    let (pattern, subject) = echo();
+    let begun = Arc::new(Notify::new());
+    let begins = begun.clone();
+    let service = Service::new(pattern, 4).method("echo", move |text: String, _| {
+        let begins = begins.clone();
+        async move {
+            begins.notify_one();
+            clock::sleep(Duration::from_secs(2)).await;
+            Ok::<_, Decline>(text)
+        }
+    });
+    let actor = service.start(&system, server).await.unwrap();
+    let (answer, ()) = tokio::join!(until_there(&asker, &subject), async {
+        begun.notified().await;
+        actor.stop();
+        clock::sleep(Duration::from_millis(1)).await;
+        assert_eq!(ask(&asker, &subject, "late").await, Err(AskError::NobodyThere));
+    });
+    assert_eq!(answer.as_deref(), Ok(""));
+    assert_eq!(actor.ended(clock::after(LONG)).await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trace_goes_through_every_process_that_an_ask_causes_work_in() {
+    let system = System::start(Options::default()).await.unwrap();
+    let exchange = Exchange::new();
+    let front = member(&exchange, Role::Admission, "front");
+    let back = member(&exchange, Role::Scheduler, "back");
+    let asker = member(&exchange, Role::ApiServer, "a");
+    let seen = |_: String, _| async { Ok::<_, Decline>(trace::current().expect("a trace").trace_id()) };
+    let (pattern, behind) = echo();
+    Service::new(pattern, 4).method("echo", seen).start(&system, back).await.unwrap();
+    let caller = front.clone();
+    let pass_on = move |text: String, _| {
+        let (caller, behind) = (caller.clone(), behind.clone());
+        async move { ask(&caller, &behind, &text).await.map_err(|error| Decline::Failed(error.to_string())) }
+    };
+    let pattern = Pattern::service(Role::Admission, "review").unwrap();
+    Service::new(pattern, 4).method("review", pass_on).start(&system, front).await.unwrap();
+    clock::sleep(Duration::from_millis(1)).await;
+    let context = TraceContext::root(0xfeed, 1).unwrap();
+    let subject = Subject::service(Role::Admission, "review").unwrap();
+    let answer = trace::scope(Some(context), ask(&asker, &subject, "")).await;
+    assert_eq!(answer, Ok(context.trace_id()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn everybody_who_was_heard_is_in_the_table_whether_they_answer_or_not() {
+    let system = System::start(Options::default()).await.unwrap();
+    let exchange = Exchange::new();
+    let silent = member(&exchange, Role::Controllers, "silent");
+    let members = [
+        member(&exchange, Role::Scheduler, "one"),
+        member(&exchange, Role::ApiServer, "two"),
+        member(&exchange, Role::Node, "ip-10-0-0-1.ec2.internal"),
+    ];
+    for bus in members.iter().chain([&silent]) {
+        attend(&system, bus).await.unwrap();
+    }
+    clock::sleep(Duration::from_secs(8)).await;
+    exchange.cut(silent.identity());
+    clock::sleep(Duration::from_secs(20)).await;
+    let inspector = member(&exchange, Role::Inspector, "i");
+    let reports = inspect::inspect(&inspector, Duration::from_secs(1)).await.unwrap();
+    let names: Vec<String> = reports.iter().map(|report| report.member.to_string()).collect();
+    assert_eq!(names, ["api-server/two", "controllers/silent", "scheduler/one", "node/ip-10-0-0-1.ec2.internal"]);
+    for report in &reports {
+        match &report.answer {
+            Err(error) => assert_eq!((report.member.name(), error), ("silent", &AskError::NobodyThere)),
+            Ok(answer) => {
+                let presence = answer.kinds.iter().find(|kind| kind.kind == "presence").unwrap();
+                assert!(presence.sent_messages > 0 && presence.sent_bytes > 0, "{presence:?}");
+                let hears = report.member.role() != Role::Node;
+                assert_eq!(presence.heard_messages > 0, hears, "{presence:?}");
+                assert_eq!((answer.generation, answer.age_ms), (1, 28_000));
+            }
+        }
+    }
+    let text = inspect::table(&reports);
+    assert!(text.contains("no answer: nobody is there; heard 2"), "{text}");
+    clock::sleep(Duration::from_secs(60)).await;
+    let reports = inspect::inspect(&inspector, Duration::from_secs(1)).await.unwrap();
+    assert!(reports.iter().all(|report| report.member.name() != "silent"), "forgotten");
+    exchange.cut(inspector.identity());
+    assert_eq!(inspect::inspect(&inspector, Duration::from_secs(1)).await, Err(AskError::Disconnected));
+}

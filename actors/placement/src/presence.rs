@@ -1,0 +1,104 @@
+//! Hears the members of the role on the bus, asks for those who are late, and tells the coordinator who is silent. That this process itself speaks is
+//! the mesh's ([`oarlock_mesh::attend`]).
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use oarlock_bus::{AskError, Bus, Heard, Identity, Pattern};
+use oarlock_runtime::kind::OnShutdown;
+use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
+use oarlock_schema::Str;
+
+use crate::hearing::Hearing;
+use crate::start::Crew;
+
+/// The row of who hears. It lives as long as its crew works.
+pub(crate) static PRESENCE: ActorKind =
+    ActorKind { name: "placement.presence", on_shutdown: OnShutdown::Finish, phase: Phase::Crew, ..ActorKind::DEFAULT };
+
+/// Voices that may wait to be heard: four a second of each member, for as long as this process may be busy.
+const VOICES: usize = 4096;
+/// Who is late has so long to answer. That nobody is there is known at once.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Hears until it is stopped.
+///
+/// # Errors
+/// When the table of subjects does not let a member of this role hear the others.
+pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), Failure> {
+    let role = bus.identity().role();
+    let mut hints = bus.listen(&Pattern::presence_of(role), VOICES).await?;
+    let mut hearing = Hearing::new(crew.me.clone());
+    let mut asked = FuturesUnordered::new();
+    let (mut state, mut in_company) = (bus.state(), false);
+    loop {
+        ctx.heartbeat();
+        let now = clock::now();
+        asked.extend(hearing.late(now).into_iter().map(|member| ask(&bus, member)));
+        tell(&crew, &hearing, &mut in_company);
+        let wake = hearing.next(now).unwrap_or_else(clock::never);
+        let turn = async {
+            tokio::select! {
+                biased;
+                now = bus.wait_for(|now| *now != state) => Turn::Link(now),
+                heard = hints.next() => Turn::Heard(heard),
+                Some(absent) = asked.next(), if !asked.is_empty() => Turn::Answer(absent),
+                () = clock::sleep_until(wake) => Turn::Time,
+            }
+        };
+        match ctx.or_stop(turn).await {
+            None => return Ok(()),
+            Some(Turn::Link(now)) => {
+                state = now;
+                hearing.begin_anew();
+            }
+            Some(Turn::Heard(Heard::Lost(_))) => hearing.begin_anew(),
+            Some(Turn::Heard(Heard::Hint(hint))) => {
+                if let Some(member) = hint.subject().sender() {
+                    hearing.beat(member.name(), clock::now());
+                }
+            }
+            Some(Turn::Answer(Some(absent))) => hearing.absent(&absent, clock::now()),
+            Some(Turn::Answer(None) | Turn::Time) => {}
+        }
+    }
+}
+
+enum Turn {
+    Link(oarlock_bus::State),
+    Heard(Heard),
+    Answer(Option<Str>),
+    Time,
+}
+
+/// Asks a member whether it is there; its name if nobody is.
+fn ask(bus: &Bus, member: Str) -> impl Future<Output = Option<Str>> + use<> {
+    let bus = bus.clone();
+    async move {
+        let identity = Identity::new(bus.identity().role(), member.as_str()).ok()?;
+        let answer = oarlock_mesh::is_here(&bus, &identity, ANSWER).await;
+        (answer == Err(AskError::NobodyThere)).then_some(member)
+    }
+}
+
+/// Tells the coordinator who is silent, and the log when that changes.
+fn tell(crew: &Crew, hearing: &Hearing, in_company: &mut bool) {
+    let now = clock::now();
+    let others = hearing.others(now);
+    if (others > 0) != *in_company {
+        *in_company = !*in_company;
+        tracing::info!(role = crew.role, others, "{}", if *in_company { "hears the others" } else { "hears nobody" });
+    }
+    let silent = hearing.silent(now);
+    crew.silent.modify(|known| {
+        let changed = **known != silent;
+        if changed {
+            tracing::info!(role = crew.role, ?silent, "members that are silent");
+            *known = Arc::new(silent);
+        }
+        changed
+    });
+}

@@ -1,0 +1,209 @@
+//! What a process does that holds the arbiter's unit: it decides about its own pods and about what other shards propose, and has it written.
+
+use std::sync::Arc;
+
+use oarlock_mesh::Claim;
+use oarlock_runtime::{Failure, clock, rng};
+
+use crate::engine::{Decision, Denied, Seat};
+use crate::model::PodInfo;
+use crate::queue::Stamp;
+
+use super::bind::{self, Outcome, Whose};
+use super::duties::Parts;
+use super::hearing::Case;
+use super::proposals::Sent;
+use super::verdict::Verdict;
+use super::{SLICE, Shell};
+
+/// A proposal's pod, as it is known here.
+enum Found {
+    Pod(Arc<PodInfo>),
+    /// Why there is nothing to decide about.
+    Not(&'static str),
+    /// It has not come into sight yet.
+    Later,
+}
+
+impl Shell {
+    /// Takes up what this process may act for now, and lets go of what it may not.
+    pub(super) fn take_seat(&mut self, now: Stamp) {
+        let (claim, at) = (self.duties.arbiter(), clock::now());
+        let epoch = claim.as_ref().map(Claim::epoch);
+        self.hearing.sit(epoch, at);
+        self.mail.sit(&self.ctx, epoch);
+        self.seen.decides = claim.is_some();
+        let parts = match (claim.is_some(), self.mail.is_there()) {
+            (true, true) => self.duties.shards().with(self.hearing.silent(self.duties.every_shard(), at)),
+            (true, false) => self.duties.every_shard(),
+            (false, true) => self.duties.shards(),
+            (false, false) => Parts::default(),
+        };
+        self.intake.queue_only(&mut self.engine, parts, now);
+        if self.proposes().is_none() {
+            let unsent = self.proposals.recall();
+            unsent.iter().for_each(|sent| self.give_back(&sent.popped.pod, now));
+        }
+        for uid in self.proposals.due(at, self.intake.pods().revision()) {
+            self.engine.queue.again(&uid);
+        }
+    }
+
+    /// Makes decisions while there is room for what follows from them; returns how many.
+    pub(super) fn decide(&mut self) -> Result<usize, Failure> {
+        let Some(claim) = self.duties.arbiter() else { return self.propose() };
+        self.others_first = !self.others_first;
+        Ok(if self.others_first {
+            let heard = self.judge(&claim);
+            heard + self.place(&claim)
+        } else {
+            let placed = self.place(&claim);
+            placed + self.judge(&claim)
+        })
+    }
+
+    /// Decides about waiting pods of our own.
+    fn place(&mut self, claim: &Claim) -> usize {
+        let mut decided = 0;
+        while decided < SLICE && self.binds.len() < self.set.config.max_binds {
+            let (now, began) = (self.now(), clock::now());
+            let next = self.engine.next(Seat::Arbiter, now, &mut |below| rng::below(u64::from(below)) as u32);
+            let Some(decision) = next else { break };
+            self.seen.took(began.elapsed());
+            decided += 1;
+            self.act(decision, Some(claim));
+        }
+        decided
+    }
+
+    /// Decides about what other shards propose.
+    fn judge(&mut self, claim: &Claim) -> usize {
+        self.hearing.look_again();
+        let mut decided = 0;
+        for _ in 0..self.hearing.waiting() {
+            if decided == SLICE || self.binds.len() >= self.set.config.max_binds {
+                break;
+            }
+            let Some(case) = self.hearing.next() else { break };
+            let pod = match self.find(&case) {
+                Found::Later => {
+                    self.hearing.later(case);
+                    continue;
+                }
+                Found::Pod(pod) => pod,
+                Found::Not(why) => {
+                    let seen = self.intake.pods().revision();
+                    let (constraint, text) = (why.to_owned(), why.to_owned());
+                    self.hearing.say(case.slot, Verdict::Refused { constraint, text, seen });
+                    continue;
+                }
+            };
+            let (now, began) = (self.now(), clock::now());
+            let judged = self.engine.judge(&pod, &case.proposed.node, now);
+            self.seen.took(began.elapsed());
+            decided += 1;
+            match judged {
+                Ok(calls) => {
+                    let node = Arc::from(case.proposed.node.as_str());
+                    let what = (Whose::Proposed(case.slot), pod, node);
+                    self.binds.push(bind::start(&self.ctx, &self.set.client, claim, what, calls));
+                }
+                Err(Denied::Refused(refusal)) => {
+                    let constraint = refusal.constraint.label().to_owned();
+                    let (text, seen) = (format!("{:?}", refusal.constraint), self.intake.pods().revision());
+                    tracing::debug!(pod = &*pod.name, node = case.proposed.node, text, "proposal refused");
+                    self.hearing.say(case.slot, Verdict::Refused { constraint, text, seen });
+                    self.engine.last_refusal = Some(refusal);
+                }
+                Err(Denied::Failed(text)) => self.hearing.say(case.slot, Verdict::Failed { text }),
+            }
+        }
+        decided
+    }
+
+    /// The pod as the cache here has it: what the proposal says of it besides its name counts for nothing.
+    fn find(&self, case: &Case) -> Found {
+        let (pods, proposed) = (self.intake.pods(), &case.proposed);
+        let known = pods.named(&proposed.namespace, &proposed.name);
+        match known.filter(|item| *item.value.info.uid == *proposed.uid) {
+            Some(item) if item.value.ended || item.value.info.terminating => Found::Not("terminating"),
+            Some(item) if !item.value.info.gates.is_empty() => Found::Not("gated"),
+            Some(item) if !self.intake.is_served(&item.value.info) => Found::Not("scheduler"),
+            Some(item) => Found::Pod(Arc::clone(&item.value.info)),
+            None if pods.revision() >= proposed.version => Found::Not("gone"),
+            None if case.deadline.passed() => Found::Not("unseen"),
+            None => Found::Later,
+        }
+    }
+
+    /// Carries a decision out. Bindings come only from where they are claimed.
+    pub(super) fn act(&mut self, decision: Decision, claim: Option<&Claim>) {
+        match decision {
+            Decision::Bind { popped, node, calls } => {
+                let Some(claim) = claim else { return };
+                let (pod, whose) = (Arc::clone(&popped.pod), Whose::Own(popped));
+                self.binds.push(bind::start(&self.ctx, &self.set.client, claim, (whose, pod, node), calls));
+            }
+            Decision::Propose { popped, node } => self.proposals.push(Sent { popped, node }),
+            Decision::Unschedulable { popped, message } => {
+                self.seen.unschedulable += 1;
+                self.tell(&popped.pod, |teller, claim| teller.unschedulable(claim, &popped.pod, message));
+            }
+            Decision::Postponed { popped, message } => {
+                self.seen.failed += 1;
+                self.tell(&popped.pod, |teller, claim| teller.failed(claim, &popped.pod, message));
+            }
+            Decision::Skipped { popped } => {
+                self.tell(&popped.pod, |teller, claim| teller.skipped(claim, &popped.pod));
+            }
+        }
+    }
+
+    /// Speaks about a pod under the claim to its shard or, standing in for a holder that is not heard, to the arbiter's unit.
+    pub(super) fn tell(&mut self, pod: &PodInfo, say: impl FnOnce(&mut super::Teller, &Claim)) {
+        let shard = self.duties.shard(self.duties.part(pod));
+        if let Some(claim) = shard.or_else(|| self.duties.arbiter()) {
+            say(&mut self.teller, &claim);
+        }
+    }
+
+    /// Takes notice of what came of a binding.
+    pub(super) fn settle(&mut self, outcome: Outcome) {
+        let Outcome { whose, pod, node, result } = outcome;
+        let verdict = match result {
+            Ok(()) => {
+                self.seen.bound += 1;
+                self.engine.bound(&pod);
+                self.teller.bound(&pod, &node);
+                Verdict::Bound
+            }
+            Err(failure) => {
+                self.seen.failed += 1;
+                let now = self.now();
+                self.engine.unbound(&pod, &node, now);
+                // It may have come to be queued here since the binding began.
+                self.intake.remind(&mut self.engine, &pod, now);
+                tracing::info!(pod = &*pod.name, node = &*node, failure = failure.text, "pod not bound");
+                match &failure.stale {
+                    Some(fence) => {
+                        self.duties.lost(fence);
+                        Verdict::Stale
+                    }
+                    None => {
+                        if matches!(whose, Whose::Own(_)) && !failure.gone {
+                            self.tell(&pod, |teller, claim| teller.failed(claim, &pod, failure.text.clone()));
+                        }
+                        Verdict::Failed { text: failure.text }
+                    }
+                }
+            }
+        };
+        match whose {
+            Whose::Proposed(slot) => self.hearing.say(slot, verdict),
+            Whose::Own(popped) => {
+                let (attempt, waited) = (popped.attempt, self.now().since(popped.first_attempt));
+                tracing::debug!(pod = &*pod.name, node = &*node, attempt, ?waited, ?verdict, "binding ended");
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Which units of the crew's work this process may act for now: shards, whose pods it finds nodes for, and the arbiter's, which decides.
+//!
+//! A unit that comes is not acted for before all caches have come past its epoch: then they show everything that its former holder has
+//! written, and what that one still sends is refused. There is nothing else to hand over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use oarlock_client::Fence;
+use oarlock_informer::Fresh;
+use oarlock_mesh::{Changes, Claim, Placement, Scope, Unit};
+use oarlock_meta::Revision;
+
+use crate::model::PodInfo;
+
+use super::namespace;
+
+/// A set of shards, one bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts(pub(super) u32);
+
+impl Parts {
+    /// Whether a shard belongs to it.
+    pub(super) fn has(self, part: usize) -> bool {
+        self.0 & bit(part) != 0
+    }
+
+    /// With one more.
+    pub(super) fn insert(&mut self, part: usize) {
+        self.0 |= bit(part);
+    }
+
+    /// Both together.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The numbers of its shards, in order.
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
+        (0..32).filter(move |part| self.has(*part))
+    }
+}
+
+fn bit(part: usize) -> u32 {
+    u32::try_from(part).ok().and_then(|part| 1_u32.checked_shl(part)).unwrap_or(0)
+}
+
+/// See the module text.
+pub(super) struct Duties {
+    placement: Placement,
+    shards: Scope,
+    arbiter: Unit,
+    changes: Changes,
+    caches: Vec<Arc<dyn Fresh>>,
+    active: BTreeMap<Unit, Claim>,
+}
+
+impl Duties {
+    /// Those that `placement` gives, for one who reads `caches`.
+    pub(super) fn new(placement: &Placement, caches: Vec<Arc<dyn Fresh>>) -> Self {
+        let (changes, placement) = (placement.follow(), placement.clone());
+        let (shards, arbiter) = (crate::shards(), crate::arbiter_unit());
+        Self { placement, shards, arbiter, changes, caches, active: BTreeMap::new() }
+    }
+
+    fn claim(&self, unit: &Unit) -> Option<Claim> {
+        self.placement.claim(unit).filter(|claim| self.active.get(unit) == Some(claim))
+    }
+
+    /// The claim under which bindings are made now; none while somebody else decides.
+    pub(super) fn arbiter(&self) -> Option<Claim> {
+        self.claim(&self.arbiter)
+    }
+
+    /// Under which epoch somebody else decides, as far as it is known here.
+    pub(super) fn elsewhere(&self) -> Option<Revision> {
+        self.placement.epoch(&self.arbiter).filter(|_| self.placement.claim(&self.arbiter).is_none())
+    }
+
+    /// The claim to one shard.
+    pub(super) fn shard(&self, part: usize) -> Option<Claim> {
+        self.claim(self.shards.units().get(part)?)
+    }
+
+    /// The shards of this process.
+    pub(super) fn shards(&self) -> Parts {
+        let mut parts = Parts::default();
+        (0..self.shards.units().len()).filter(|part| self.shard(*part).is_some()).for_each(|part| parts.insert(part));
+        parts
+    }
+
+    /// Every shard there is.
+    pub(super) fn every_shard(&self) -> Parts {
+        let mut parts = Parts::default();
+        (0..self.shards.units().len()).for_each(|part| parts.insert(part));
+        parts
+    }
+
+    /// The shard of a pod.
+    pub(super) fn part(&self, pod: &PodInfo) -> usize {
+        self.shards.part(&namespace(pod), &pod.name)
+    }
+
+    /// Whether a claim still stands.
+    pub(super) fn holds(&self, claim: &Claim) -> bool {
+        self.active.iter().any(|(unit, active)| active == claim && self.claim(unit).is_some())
+    }
+
+    /// A write was refused for its claim.
+    pub(super) fn lost(&self, fence: &Fence) {
+        self.placement.lost(fence);
+    }
+
+    /// Waits until this process may act for more units, or for fewer. Cancel safe.
+    pub(super) async fn next(&mut self) {
+        loop {
+            let units = self.shards.units().iter().chain([&self.arbiter]);
+            let held: BTreeMap<Unit, Claim> =
+                units.filter_map(|unit| Some((unit.clone(), self.placement.claim(unit)?))).collect();
+            let before = self.active.len();
+            self.active.retain(|unit, claim| held.get(unit) == Some(claim));
+            if self.active.len() != before {
+                return;
+            }
+            let taken = held.into_iter().filter(|(unit, _)| !self.active.contains_key(unit)).collect::<Vec<_>>();
+            let Some(newest) = taken.iter().map(|(_, claim)| claim.epoch()).max() else {
+                self.changes.next().await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = self.changes.next() => {}
+                () = caught_up(&self.caches, newest) => {
+                    let units: Vec<&str> = taken.iter().map(|(unit, _)| unit.as_str()).collect();
+                    tracing::info!(?units, epoch = newest.get(), "takes up units");
+                    self.active.extend(taken);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn caught_up(caches: &[Arc<dyn Fresh>], epoch: Revision) {
+    #[cfg(seeded_bug = "arbiter_without_catch_up")]
+    let epoch = Revision::ZERO.min(epoch);
+    let each = caches.iter().map(|cache| async move {
+        cache.follow().wait_for(|progress| progress.synced && progress.revision >= epoch).await;
+    });
+    join_all(each).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use oarlock_informer::{Key, Progress};
+    use oarlock_meta::Uid;
+    use oarlock_runtime::{Follower, Watched};
+
+    use super::*;
+
+    struct Caches(Arc<Watched<Progress>>);
+
+    impl Fresh for Caches {
+        fn applied(&self) -> Revision {
+            self.0.get().revision
+        }
+
+        fn holds(&self, _: &Key, _: &Uid) -> bool {
+            false
+        }
+
+        fn follow(&self) -> Follower<Progress> {
+            Watched::follow(&self.0)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_unit_is_acted_for_when_the_caches_have_come_past_its_epoch() {
+        let (holder, placement) = Placement::shared();
+        let progress = Arc::new(Watched::new(Progress { revision: Revision(6), synced: true }));
+        let mut duties = Duties::new(&placement, vec![Arc::new(Caches(progress.clone()))]);
+        let (shard, arbiter) = (Unit::part("shards", 3), crate::arbiter_unit());
+        let all = |epoch| BTreeMap::from([(shard.clone(), Revision(5)), (arbiter.clone(), Revision(epoch))]);
+        holder.set(all(7));
+        assert_eq!(duties.next().now_or_never(), None);
+        assert_eq!((duties.arbiter(), duties.shards(), duties.elsewhere()), (None, Parts(0), None));
+        progress.set(Progress { revision: Revision(7), synced: true });
+        duties.next().await;
+        let claim = duties.arbiter().unwrap();
+        assert_eq!((claim.epoch(), duties.shards()), (Revision(7), Parts(1 << 3)));
+        assert!(duties.holds(&claim));
+        // It was taken away and came back.
+        holder.set(all(9));
+        assert_eq!((duties.arbiter(), duties.holds(&claim)), (None, false));
+        duties.next().await;
+        assert_eq!(duties.next().now_or_never(), None);
+        assert_eq!((duties.arbiter(), duties.shards()), (None, Parts(1 << 3)));
+        // Somebody else has it.
+        holder.set_among(BTreeMap::new(), all(11));
+        duties.next().await;
+        assert_eq!((duties.elsewhere(), duties.shards()), (Some(Revision(11)), Parts(0)));
+    }
+}

@@ -1,0 +1,230 @@
+//! The arbiter's side of proposals: batches that wait for their verdicts, and the shards whose holders have not been heard.
+//!
+//! A batch is answered when each of its proposals is bound or refused. A shard whose holder is not heard for [`SILENCE`] is looked after by the
+//! arbiter's process, whatever the reason: the bus is away, the holder is cut off, or it has ended and nobody knows yet.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use oarlock_meta::Revision;
+use oarlock_runtime::Instant;
+use tokio::sync::oneshot;
+
+use super::duties::Parts;
+use super::verdict::{Batch, Proposed, Verdict};
+
+/// How long a holder of shards may say nothing.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
+/// How long a proposal waits for its pod to come into sight.
+const UNSEEN: Duration = Duration::from_secs(1);
+/// Proposals that may wait to be looked at before no further batch is taken.
+const WAITING: usize = 512;
+
+/// A batch that has come, and where its verdicts go.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) batch: Batch,
+    pub(super) answer: oneshot::Sender<Vec<Verdict>>,
+}
+
+/// A place for one verdict: the batch, and the position in it.
+pub(super) type Slot = (u64, usize);
+
+/// One proposal to be looked at.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) slot: Slot,
+    pub(super) proposed: Proposed,
+    /// Until when its pod may be unknown.
+    pub(super) deadline: Instant,
+}
+
+struct Open {
+    answer: oneshot::Sender<Vec<Verdict>>,
+    verdicts: Vec<Verdict>,
+    left: usize,
+}
+
+/// See the module text.
+#[derive(Default)]
+pub(super) struct Hearing {
+    epoch: Option<Revision>,
+    since: Option<Instant>,
+    open: BTreeMap<u64, Open>,
+    batches: u64,
+    waiting: VecDeque<Case>,
+    unseen: VecDeque<Case>,
+    heard: BTreeMap<usize, Instant>,
+}
+
+impl Hearing {
+    /// From now on proposals are heard under this epoch; under none, nothing is.
+    pub(super) fn sit(&mut self, epoch: Option<Revision>, now: Instant) {
+        if self.epoch == epoch {
+            return;
+        }
+        self.epoch = epoch;
+        self.since = epoch.map(|_| now);
+        self.heard.clear();
+        for case in std::mem::take(&mut self.waiting).into_iter().chain(std::mem::take(&mut self.unseen)) {
+            self.say(case.slot, Verdict::Stale);
+        }
+    }
+
+    /// Whether another batch may be taken.
+    pub(super) fn has_room(&self) -> bool {
+        self.epoch.is_some() && self.waiting.len() + self.unseen.len() < WAITING
+    }
+
+    /// Takes a batch in. One that asks for a decision under another epoch gets none.
+    pub(super) fn take(&mut self, asked: Asked, now: Instant) {
+        let Asked { batch, answer } = asked;
+        let current = self.epoch == Some(batch.epoch);
+        #[cfg(seeded_bug = "late_proposal_accepted")]
+        let current = current || self.epoch.is_some();
+        let verdicts = vec![Verdict::Stale; batch.proposals.len()];
+        if !current || verdicts.is_empty() {
+            // Nobody waits any more: that is the asker's to find out.
+            let _ = answer.send(verdicts);
+        } else {
+            self.batches += 1;
+            self.open.insert(self.batches, Open { answer, left: verdicts.len(), verdicts });
+            let cases = batch.proposals.into_iter().enumerate();
+            let deadline = now + UNSEEN;
+            self.waiting.extend(cases.map(|(at, proposed)| Case { slot: (self.batches, at), proposed, deadline }));
+        }
+        if current {
+            self.heard.extend(Parts(batch.shards).iter().map(|part| (part, now)));
+        }
+    }
+
+    /// How many proposals are to be looked at.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The next proposal to be looked at.
+    pub(super) fn next(&mut self) -> Option<Case> {
+        self.waiting.pop_front()
+    }
+
+    /// The pod of this one is not known yet.
+    pub(super) fn later(&mut self, case: Case) {
+        self.unseen.push_back(case);
+    }
+
+    /// Pods have come into sight, or time has passed: those that waited for it are looked at again.
+    pub(super) fn look_again(&mut self) {
+        self.waiting.append(&mut self.unseen);
+    }
+
+    /// What came of a proposal.
+    pub(super) fn say(&mut self, (batch, at): Slot, verdict: Verdict) {
+        let Some(open) = self.open.get_mut(&batch) else { return };
+        if let Some(slot) = open.verdicts.get_mut(at) {
+            *slot = verdict;
+        }
+        open.left = open.left.saturating_sub(1);
+        if open.left == 0
+            && let Some(open) = self.open.remove(&batch)
+        {
+            let _ = open.answer.send(open.verdicts);
+        }
+    }
+
+    /// Those of `parts` whose holders have not been heard for too long.
+    pub(super) fn silent(&self, parts: Parts, now: Instant) -> Parts {
+        let mut silent = Parts::default();
+        let Some(since) = self.since else { return silent };
+        let last = |part: &usize| self.heard.get(part).copied().unwrap_or(since);
+        parts.iter().filter(|part| last(part) + SILENCE <= now).for_each(|part| silent.insert(part));
+        silent
+    }
+
+    /// When to look again without any news: at silence that may begin, or pods that did not come.
+    pub(super) fn wakeup(&self, parts: Parts, now: Instant) -> Option<Instant> {
+        let since = self.since?;
+        let ends = parts.iter().map(|part| self.heard.get(&part).copied().unwrap_or(since) + SILENCE);
+        let unseen = self.unseen.front().map(|case| case.deadline);
+        ends.filter(|end| *end > now).chain(unseen).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_runtime::clock;
+
+    use super::*;
+
+    fn batch(epoch: u64, names: &[&str]) -> (Asked, oneshot::Receiver<Vec<Verdict>>) {
+        let (answer, answered) = oneshot::channel();
+        let proposed = |name: &&str| Proposed {
+            namespace: "default".to_owned(),
+            name: (*name).to_owned(),
+            uid: (*name).to_owned(),
+            version: Revision(1),
+            node: "n1".to_owned(),
+        };
+        let proposals = names.iter().map(proposed).collect();
+        let batch = Batch { epoch: Revision(epoch), seen: Revision(1), shards: 0b11, proposals };
+        (Asked { batch, answer }, answered)
+    }
+
+    #[tokio::test]
+    async fn a_proposal_for_another_epoch_is_not_looked_at() {
+        let (mut hearing, now) = (Hearing::default(), clock::now());
+        for epoch in [None, Some(Revision(9))] {
+            hearing.sit(epoch, now);
+            let (late, answered) = batch(7, &["a"]);
+            hearing.take(late, now);
+            assert!(hearing.next().is_none(), "{epoch:?}");
+            assert_eq!(answered.await.unwrap(), [Verdict::Stale]);
+        }
+        // Who speaks of an old epoch has not been heard in this one.
+        assert_eq!(hearing.silent(Parts(0b111), now + SILENCE), Parts(0b111));
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_answered_in_its_order_once_all_is_said() {
+        let (mut hearing, now) = (Hearing::default(), clock::now());
+        hearing.sit(Some(Revision(7)), now);
+        let (asked, mut answered) = batch(7, &["a", "b"]);
+        hearing.take(asked, now);
+        let (first, second) = (hearing.next().unwrap(), hearing.next().unwrap());
+        hearing.say(second.slot, Verdict::Bound);
+        assert!(answered.try_recv().is_err());
+        hearing.later(first);
+        hearing.look_again();
+        let first = hearing.next().unwrap();
+        let refused = Verdict::Refused { constraint: "port".to_owned(), text: String::new(), seen: Revision(3) };
+        hearing.say(first.slot, refused.clone());
+        assert_eq!(answered.await.unwrap(), [refused, Verdict::Bound]);
+    }
+
+    #[tokio::test]
+    async fn who_loses_the_post_says_so_to_those_who_wait() {
+        let (mut hearing, now) = (Hearing::default(), clock::now());
+        hearing.sit(Some(Revision(7)), now);
+        let (asked, answered) = batch(7, &["being-bound", "waits", "unseen"]);
+        hearing.take(asked, now);
+        let (binding, unseen) = (hearing.next().unwrap(), hearing.waiting.pop_back().unwrap());
+        hearing.later(unseen);
+        hearing.sit(None, now);
+        hearing.say(binding.slot, Verdict::Bound);
+        assert_eq!(answered.await.unwrap(), [Verdict::Bound, Verdict::Stale, Verdict::Stale]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shard_is_silent_until_its_holder_speaks() {
+        let (mut hearing, start) = (Hearing::default(), clock::now());
+        let all = Parts(0b111);
+        assert_eq!(hearing.silent(all, start + 10 * SILENCE), Parts(0), "nobody sits");
+        hearing.sit(Some(Revision(7)), start);
+        assert_eq!(hearing.silent(all, start), Parts(0), "it had no time to speak");
+        assert_eq!(hearing.wakeup(all, start), Some(start + SILENCE));
+        let (asked, _) = batch(7, &[]);
+        hearing.take(asked, start + Duration::from_secs(1));
+        assert_eq!(hearing.silent(all, start + SILENCE), Parts(0b100));
+        assert_eq!(hearing.silent(all, start + Duration::from_secs(1) + SILENCE), all);
+    }
+}

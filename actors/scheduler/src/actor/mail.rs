@@ -1,0 +1,203 @@
+//! How proposals travel between processes: asks on the bus, to the holder of the arbiter's unit at its epoch.
+//!
+//! Who held the unit before, or will hold it, does not get them. What the holder has no room for waits on the bus, a few batches, and then the
+//! asker is told that there are too many.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use oarlock_bus::proto::scheduler::v1 as wire;
+use oarlock_bus::proto::scheduler::v1::verdict::Said;
+use oarlock_bus::{Ask, AskError, Bus, Decline, Pattern, Role, Subject};
+use oarlock_meta::Revision;
+use oarlock_runtime::LoopCtx;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Config;
+use super::hearing::Asked;
+use super::proposals::Unsaid;
+use super::verdict::{Batch, Proposed, Verdict};
+
+/// How long an answer may take: that of the bindings, and a queue before them.
+const BUDGET: Duration = Duration::from_secs(10);
+/// Batches that may wait on the bus.
+const WAITING: usize = 16;
+/// Batches that may be under way here.
+const OPEN: usize = 64;
+/// When nobody can be asked.
+const AWAY: Duration = Duration::from_millis(250);
+const METHOD: &str = "propose";
+
+/// See the module text.
+pub(super) struct Mail {
+    bus: Option<Bus>,
+    /// The epoch at which asks are heard here.
+    seat: Option<(Revision, mpsc::Receiver<Asked>)>,
+}
+
+impl Mail {
+    /// Over the bus of `config`, if there is one.
+    pub(super) fn new(config: &Config) -> Self {
+        Self { bus: config.bus.clone(), seat: None }
+    }
+
+    /// Whether other processes can be spoken to at all.
+    pub(super) fn is_there(&self) -> bool {
+        self.bus.is_some()
+    }
+
+    /// From now on hears what is asked of the arbiter at this epoch; at none, hears nothing.
+    pub(super) fn sit(&mut self, ctx: &LoopCtx, epoch: Option<Revision>) {
+        let Some(bus) = &self.bus else { return };
+        if self.seat.as_ref().map(|(epoch, _)| *epoch) == epoch {
+            return;
+        }
+        // Who hears for an earlier epoch sees that nobody takes it, and ends.
+        self.seat = None;
+        let Some(epoch) = epoch else { return };
+        let (to, from) = mpsc::channel(1);
+        // Otherwise this incarnation is over.
+        if ctx.spawn("hear", hear(bus.clone(), epoch, to)).is_ok() {
+            self.seat = Some((epoch, from));
+        }
+    }
+
+    /// The next batch; waits for ever where nothing is heard. Cancel safe.
+    pub(super) async fn next(&mut self) -> Asked {
+        let asked = match &mut self.seat {
+            Some((_, from)) => from.recv().await,
+            None => None,
+        };
+        match asked {
+            Some(asked) => asked,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Asks the arbiter at the batch's epoch.
+    pub(super) fn ask(&self, batch: Batch) -> BoxFuture<'static, Result<Vec<Verdict>, Unsaid>> {
+        let bus = self.bus.clone();
+        let ask = async move {
+            let Some(bus) = bus else { return Err(Unsaid::Undelivered(AWAY, "there is no bus".to_owned())) };
+            let unit = crate::arbiter_unit();
+            let subject = Subject::unit(Role::Scheduler, unit.as_str(), batch.epoch, METHOD);
+            let subject = subject.map_err(|error| Unsaid::Undelivered(AWAY, error.to_string()))?;
+            let answer: Result<wire::Verdicts, AskError> = bus.ask(&subject, &question(batch), BUDGET).await;
+            match answer {
+                Ok(verdicts) => Ok(verdicts.verdicts.into_iter().map(verdict).collect()),
+                Err(AskError::Overloaded { retry_after }) => {
+                    Err(Unsaid::Undelivered(retry_after, "overloaded".to_owned()))
+                }
+                Err(error) if error.certainly_not_begun() => Err(Unsaid::Undelivered(AWAY, error.to_string())),
+                Err(error) => Err(Unsaid::Unknown(error.to_string())),
+            }
+        };
+        ask.boxed()
+    }
+}
+
+/// Hands on what is asked of the arbiter at one epoch, until nobody takes it any more and everybody has an answer.
+async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<Asked>) {
+    let pattern = Pattern::unit(Role::Scheduler, crate::arbiter_unit().as_str(), epoch);
+    let asks = match pattern {
+        Ok(pattern) => bus.serve(&pattern, WAITING).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    let mut asks = match asks {
+        Ok(asks) => asks,
+        // Then every shard is looked after by this process.
+        Err(error) => return tracing::error!(error, epoch = epoch.get(), "proposals cannot be heard"),
+    };
+    let mut open: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = to.closed() => break,
+            Some(()) = open.next(), if !open.is_empty() => {}
+            ask = asks.next(), if open.len() < OPEN => {
+                let Some(ask) = ask else { break };
+                let (answer, answered) = oneshot::channel();
+                match read(&ask) {
+                    // Waits for room while what comes after it waits on the bus.
+                    Ok(batch) => match to.send(Asked { batch, answer }).await {
+                        Ok(()) => open.push(reply(ask, answered).boxed()),
+                        Err(_) => open.push(decline(ask, Decline::WrongEpoch { current: None }).boxed()),
+                    },
+                    Err(why) => open.push(decline(ask, why).boxed()),
+                }
+            }
+        }
+    }
+    drop(asks);
+    while let Some(()) = open.next().await {}
+}
+
+async fn reply(ask: Ask, answered: oneshot::Receiver<Vec<Verdict>>) {
+    let Ok(verdicts) = answered.await else { return decline(ask, Decline::WrongEpoch { current: None }).await };
+    let verdicts = verdicts.into_iter().map(|verdict| wire::Verdict { said: Some(said(verdict)) }).collect();
+    // An asker that cannot be told looks for what came of it.
+    let _ = ask.answer(&wire::Verdicts { verdicts }).await;
+}
+
+async fn decline(ask: Ask, why: Decline) {
+    let _ = ask.decline(why).await;
+}
+
+fn read(ask: &Ask) -> Result<Batch, Decline> {
+    if ask.subject().method() != METHOD {
+        return Err(Decline::UnknownMethod);
+    }
+    let epoch = ask.subject().epoch().ok_or_else(|| Decline::Malformed("the subject has no epoch".to_owned()))?;
+    let wire::Proposals { seen, shards, proposals } = ask.body()?;
+    if proposals.len() > super::proposals::BATCH {
+        return Err(Decline::Malformed(format!(
+            "{} proposals are more than {}",
+            proposals.len(),
+            super::proposals::BATCH
+        )));
+    }
+    let proposals = proposals.into_iter().map(|proposal| Proposed {
+        namespace: proposal.namespace,
+        name: proposal.name,
+        uid: proposal.uid,
+        version: Revision(proposal.version),
+        node: proposal.node,
+    });
+    Ok(Batch { epoch, seen: Revision(seen), shards, proposals: proposals.collect() })
+}
+
+fn question(batch: Batch) -> wire::Proposals {
+    let proposals = batch.proposals.into_iter().map(|proposed| wire::Proposal {
+        namespace: proposed.namespace,
+        name: proposed.name,
+        uid: proposed.uid,
+        version: proposed.version.get(),
+        node: proposed.node,
+    });
+    wire::Proposals { seen: batch.seen.get(), shards: batch.shards, proposals: proposals.collect() }
+}
+
+fn said(verdict: Verdict) -> Said {
+    match verdict {
+        Verdict::Bound => Said::Bound(wire::Bound {}),
+        Verdict::Refused { constraint, text, seen } => {
+            Said::Refused(wire::Refused { constraint, text, seen: seen.get() })
+        }
+        Verdict::Failed { text } => Said::Failed(wire::Failed { text }),
+        Verdict::Stale => Said::Stale(wire::Stale {}),
+    }
+}
+
+/// One that says nothing we know was made by a later release: the pod is looked for, and proposed again if it has to be.
+fn verdict(verdict: wire::Verdict) -> Verdict {
+    match verdict.said {
+        Some(Said::Bound(wire::Bound {})) => Verdict::Bound,
+        Some(Said::Refused(wire::Refused { constraint, text, seen })) => {
+            Verdict::Refused { constraint, text, seen: Revision(seen) }
+        }
+        Some(Said::Failed(wire::Failed { text })) => Verdict::Failed { text },
+        Some(Said::Stale(wire::Stale {})) | None => Verdict::Stale,
+    }
+}

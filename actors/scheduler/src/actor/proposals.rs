@@ -1,0 +1,247 @@
+//! A shard's side of proposals: what is on its way to the arbiter of another process, and what is to be tried again.
+//!
+//! Proposals go in batches, some batches at a time. Each ends: bound, refused, not delivered, or unknown. An unknown one is looked for in the
+//! cache before the pod is proposed again; proposing twice is safe, because the arbiter refuses a pod that has its node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use oarlock_meta::Revision;
+use oarlock_runtime::Instant;
+
+use crate::map::Map;
+use crate::model::Uid;
+use crate::queue::Popped;
+
+use super::namespace;
+use super::verdict::{Batch, Proposed, Verdict};
+
+/// Proposals in one batch at most.
+pub(super) const BATCH: usize = 64;
+/// Batches on their way at once.
+const BATCHES: usize = 8;
+/// Pods that may be decided on here and not settled.
+const OPEN: usize = BATCH * BATCHES;
+/// How often a pod may be refused before it has to back off.
+const REFUSALS: u32 = 8;
+/// The first pause after a refusal; doubles with each.
+const PAUSE: Duration = Duration::from_millis(5);
+/// For how long the caches are waited for that shall show what the arbiter saw.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// After so long without a batch an empty one says that we are there.
+const HELLO: Duration = Duration::from_secs(1);
+
+/// One proposal on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) popped: Popped,
+    pub(super) node: Arc<str>,
+}
+
+/// Why a batch has no verdicts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unsaid {
+    /// It certainly was not looked at; another may be sent after this time.
+    Undelivered(Duration, String),
+    /// It may have been carried out.
+    Unknown(String),
+    /// As `Unknown`, and since then the cache has come past all of it.
+    Looked,
+}
+
+/// What came of a batch.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) batch: Vec<Sent>,
+    pub(super) said: Result<Vec<Verdict>, Unsaid>,
+}
+
+/// See the module text.
+#[derive(Default)]
+pub(super) struct Proposals {
+    out: Vec<Sent>,
+    asks: FuturesUnordered<BoxFuture<'static, Answered>>,
+    asked: usize,
+    parked: BTreeMap<(Instant, u64), (Uid, Revision)>,
+    numbers: u64,
+    refusals: Map<Uid, u32>,
+    last: Option<Instant>,
+    pause: Option<Instant>,
+}
+
+impl Proposals {
+    /// Whether another pod may be decided on.
+    pub(super) fn has_room(&self, now: Instant) -> bool {
+        self.out.len() + self.asked + self.parked.len() < OPEN && self.pause.is_none_or(|until| until <= now)
+    }
+
+    /// How many pods are decided on and not settled.
+    pub(super) fn open(&self) -> usize {
+        self.out.len() + self.asked + self.parked.len()
+    }
+
+    /// Takes a proposal to be sent.
+    pub(super) fn push(&mut self, sent: Sent) {
+        self.out.push(sent);
+    }
+
+    /// Gives back what has not been sent: somebody else is to be asked, or nobody.
+    pub(super) fn recall(&mut self) -> Vec<Sent> {
+        self.last = None;
+        self.pause = None;
+        std::mem::take(&mut self.out)
+    }
+
+    /// The next batch that is to be sent; one without proposals if we have said nothing for long.
+    pub(super) fn next_batch(&mut self, now: Instant) -> Option<Vec<Sent>> {
+        let may = self.asks.len() < BATCHES && self.pause.is_none_or(|until| until <= now);
+        let hello = self.last.is_none_or(|last| last + HELLO <= now);
+        if !may || (self.out.is_empty() && !hello) {
+            return None;
+        }
+        self.last = Some(now);
+        let rest = self.out.split_off(self.out.len().min(BATCH));
+        let batch = std::mem::replace(&mut self.out, rest);
+        self.asked += batch.len();
+        Some(batch)
+    }
+
+    /// A batch is on its way; the future ends with what comes of it.
+    pub(super) fn sent(&mut self, ask: BoxFuture<'static, Answered>) {
+        self.asks.push(ask);
+    }
+
+    /// Waits until something comes of a batch; for ever while none is on its way. Cancel safe.
+    pub(super) async fn progress(&mut self) -> Answered {
+        match self.asks.next().await {
+            Some(answered) => answered,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// These are settled, or parked.
+    pub(super) fn settled(&mut self, count: usize) {
+        self.asked = self.asked.saturating_sub(count);
+    }
+
+    /// Nothing is sent until then.
+    pub(super) fn pause(&mut self, until: Instant) {
+        self.pause = Some(until);
+    }
+
+    /// A pod was refused: when it is tried again, if it is not to back off.
+    pub(super) fn refused(&mut self, uid: &Uid, now: Instant) -> Option<Instant> {
+        let count = self.refusals.entry(Arc::clone(uid)).or_default();
+        *count += 1;
+        if *count >= REFUSALS {
+            self.refusals.remove(uid);
+            return None;
+        }
+        Some(now + PAUSE * (1 << (*count - 1)))
+    }
+
+    /// A pod is settled, one way or the other.
+    pub(super) fn done(&mut self, uid: &str) {
+        self.refusals.remove(uid);
+    }
+
+    /// A pod is tried again then, on caches that have come to `seen` if they do in time.
+    pub(super) fn park(&mut self, uid: &Uid, at: Instant, seen: Revision) {
+        self.numbers += 1;
+        self.parked.insert((at, self.numbers), (Arc::clone(uid), seen));
+    }
+
+    /// The parked pods whose time has come.
+    pub(super) fn due(&mut self, now: Instant, revision: Revision) -> Vec<Uid> {
+        let come = self.parked.range(..=(now, u64::MAX));
+        let ready = come.filter(|((at, _), (_, seen))| *seen <= revision || *at + PATIENCE <= now);
+        let keys: Vec<_> = ready.map(|(key, _)| *key).collect();
+        keys.iter().filter_map(|key| self.parked.remove(key)).map(|(uid, _)| uid).collect()
+    }
+
+    /// When there is something to do without any news.
+    pub(super) fn wakeup(&self, now: Instant) -> Option<Instant> {
+        let parked = self.parked.keys().next().map(|(at, _)| if *at > now { *at } else { *at + PATIENCE });
+        let hello = self.last.map(|last| last + HELLO);
+        let may = if self.asks.len() < BATCHES { hello.max(self.pause) } else { None };
+        parked.into_iter().chain(may).min()
+    }
+}
+
+/// What is asked for a batch.
+pub(super) fn batch(sent: &[Sent], epoch: Revision, seen: Revision, shards: u32) -> Batch {
+    let proposals = sent.iter().map(|Sent { popped, node }| Proposed {
+        namespace: (*namespace(&popped.pod)).to_owned(),
+        name: (*popped.pod.name).to_owned(),
+        uid: (*popped.pod.uid).to_owned(),
+        version: Revision(popped.pod.version),
+        node: (**node).to_owned(),
+    });
+    Batch { epoch, seen, shards, proposals: proposals.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use oarlock_runtime::clock;
+
+    use super::*;
+    use crate::queue::Stamp;
+    use crate::testing::World;
+
+    fn proposed(name: &str) -> Sent {
+        let pod = World::default().pod(name, "");
+        Sent { popped: Popped { pod, attempt: 1, first_attempt: Stamp(0) }, node: "n1".into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batches_are_bounded_and_silence_is_broken() {
+        let (mut proposals, now) = (Proposals::default(), clock::now());
+        assert_eq!(proposals.next_batch(now).map(|batch| batch.len()), Some(0), "it says that it is there");
+        assert!(proposals.next_batch(now).is_none());
+        assert_eq!(proposals.wakeup(now), Some(now + HELLO));
+        let mut pushed = 0;
+        while proposals.has_room(now) {
+            proposals.push(proposed(&format!("p{pushed}")));
+            pushed += 1;
+        }
+        assert_eq!(pushed, OPEN);
+        for _ in 0..BATCHES {
+            let batch = proposals.next_batch(now).unwrap();
+            assert_eq!(batch.len(), BATCH);
+            let ask = async move { Answered { batch, said: Err(Unsaid::Looked) } };
+            proposals.sent(ask.boxed());
+        }
+        assert!(proposals.next_batch(now + HELLO).is_none(), "no more than so many at once");
+        let answered = proposals.progress().await;
+        proposals.settled(answered.batch.len());
+        assert_eq!(proposals.open(), OPEN - BATCH);
+        assert!(proposals.has_room(now));
+        proposals.pause(now + HELLO);
+        assert!(!proposals.has_room(now) && proposals.next_batch(now).is_none());
+        assert!(proposals.has_room(now + HELLO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_pod_waits_for_fresh_caches_and_backs_off_in_the_end() {
+        let (mut proposals, now) = (Proposals::default(), clock::now());
+        let uid: Uid = "a".into();
+        let again = proposals.refused(&uid, now).unwrap();
+        assert_eq!(again, now + PAUSE);
+        proposals.park(&uid, again, Revision(9));
+        assert!(proposals.due(now, Revision(9)).is_empty(), "before its time");
+        assert!(proposals.due(again, Revision(8)).is_empty(), "on what the arbiter had not seen");
+        assert_eq!(proposals.wakeup(again), Some(again + PATIENCE));
+        assert_eq!(proposals.due(again, Revision(9)), std::slice::from_ref(&uid));
+        proposals.park(&uid, again, Revision(9));
+        assert_eq!(proposals.due(again + PATIENCE, Revision(8)), std::slice::from_ref(&uid), "caches that do not come");
+        let pauses: Vec<_> = std::iter::from_fn(|| proposals.refused(&uid, now)).map(|again| again - now).collect();
+        assert_eq!(pauses.len(), REFUSALS as usize - 2);
+        assert!(pauses.is_sorted() && pauses[0] == 2 * PAUSE);
+        assert_eq!(proposals.refused(&uid, now), Some(now + PAUSE), "it begins anew");
+    }
+}

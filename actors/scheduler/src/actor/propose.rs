@@ -1,0 +1,160 @@
+//! What a process does that holds shards but not the arbiter's unit: it finds nodes for its pods and proposes them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use oarlock_client::Client;
+use oarlock_informer::Cache;
+use oarlock_meta::Revision;
+use oarlock_runtime::{Failure, Instant, clock, rng};
+
+use crate::engine::Seat;
+use crate::model::PodInfo;
+use crate::project::PodView;
+use crate::queue::Stamp;
+
+use super::proposals::{self, Answered, Sent, Unsaid};
+use super::verdict::Verdict;
+use super::{SLICE, SYNC, Shell, latest};
+
+/// After a proposal went to somebody who does not decide any more.
+const STALE: Duration = Duration::from_millis(50);
+/// After a proposal was looked for and not found to be carried out.
+const LOOKED: Duration = Duration::from_millis(50);
+
+impl Shell {
+    /// The epoch of the arbiter's unit, if another process decides and can be spoken to.
+    pub(super) fn proposes(&self) -> Option<Revision> {
+        let elsewhere = self.duties.arbiter().is_none() && self.mail.is_there();
+        self.duties.elsewhere().filter(|_| elsewhere)
+    }
+
+    /// Finds nodes for waiting pods and sends what comes out; returns how many pods that were.
+    pub(super) fn propose(&mut self) -> Result<usize, Failure> {
+        let Some(epoch) = self.proposes() else { return Ok(0) };
+        let (mut decided, at) = (0, clock::now());
+        while decided < SLICE && self.proposals.has_room(at) {
+            let now = self.now();
+            let next = self.engine.next(Seat::Shard, now, &mut |below| rng::below(u64::from(below)) as u32);
+            let Some(decision) = next else { break };
+            decided += 1;
+            self.act(decision, None);
+        }
+        while let Some(batch) = self.proposals.next_batch(at) {
+            self.seen.proposals.sent += batch.len() as u64;
+            let seen = self.intake.pods().revision();
+            let asked = proposals::batch(&batch, epoch, seen, self.duties.shards().0);
+            let task = self.ctx.spawn("propose", self.mail.ask(asked))?;
+            let answered = async move {
+                let said = match task.await {
+                    Ok(said) => said,
+                    Err(error) => Err(Unsaid::Unknown(error.to_string())),
+                };
+                Answered { batch, said }
+            };
+            self.proposals.sent(answered.boxed());
+        }
+        Ok(decided)
+    }
+
+    /// Takes notice of what came of a batch.
+    pub(super) fn answered(&mut self, Answered { batch, said }: Answered) -> Result<(), Failure> {
+        let (now, at) = (self.now(), clock::now());
+        let count = batch.len();
+        match said {
+            Ok(verdicts) => {
+                let silent = std::iter::repeat_with(|| Verdict::Stale);
+                for (sent, verdict) in batch.into_iter().zip(verdicts.into_iter().chain(silent)) {
+                    self.judged(sent, verdict, (now, at));
+                }
+            }
+            Err(Unsaid::Undelivered(pause, why)) => {
+                tracing::info!(proposals = count, why, "proposals not delivered");
+                self.seen.proposals.undelivered += count as u64;
+                self.proposals.pause(at + pause);
+                batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + pause)));
+            }
+            Err(Unsaid::Unknown(why)) if count > 0 => {
+                tracing::info!(proposals = count, why, "what came of proposals is looked for");
+                self.seen.proposals.unknown += count as u64;
+                let task = self.ctx.spawn("look", look(self.set.client.clone(), self.intake.pods()))?;
+                let looked = async move {
+                    // Whatever came of the look: a pod that has its node is refused by the arbiter.
+                    let _ = task.await;
+                    Answered { batch, said: Err(Unsaid::Looked) }
+                };
+                self.proposals.sent(looked.boxed());
+                return Ok(());
+            }
+            Err(Unsaid::Unknown(_)) => self.proposals.pause(at + STALE),
+            Err(Unsaid::Looked) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + LOOKED))),
+        }
+        self.proposals.settled(count);
+        Ok(())
+    }
+
+    fn judged(&mut self, sent: Sent, verdict: Verdict, (now, at): (Stamp, Instant)) {
+        let pod = &sent.popped.pod;
+        match verdict {
+            Verdict::Bound => {
+                self.seen.proposals.bound += 1;
+                self.proposals.done(&pod.uid);
+                self.teller.settled(pod);
+                // It counts as placed here until the cache shows it.
+                self.engine.queue.remove(&pod.uid);
+            }
+            Verdict::Refused { constraint, text, seen } => {
+                *self.seen.proposals.refused.entry(constraint).or_default() += 1;
+                self.engine.withdraw(&pod.uid, now);
+                match self.proposals.refused(&pod.uid, at) {
+                    Some(again) => self.proposals.park(&pod.uid, again, seen),
+                    None => self.fail(pod, format!("refused again and again: {text} at {seen}"), now),
+                }
+                self.intake.remind(&mut self.engine, pod, now);
+            }
+            Verdict::Failed { text } => {
+                self.seen.proposals.failed += 1;
+                self.engine.withdraw(&pod.uid, now);
+                self.fail(pod, text, now);
+                self.intake.remind(&mut self.engine, pod, now);
+            }
+            Verdict::Stale => {
+                self.seen.proposals.undelivered += 1;
+                self.try_again(pod, (now, at + STALE));
+            }
+        }
+    }
+
+    fn fail(&mut self, pod: &Arc<PodInfo>, text: String, now: Stamp) {
+        self.proposals.done(&pod.uid);
+        self.engine.queue.failed(&pod.uid, now);
+        self.seen.failed += 1;
+        self.tell(pod, |teller, claim| teller.failed(claim, pod, text));
+    }
+
+    /// Nothing came of a proposal that says anything about its pod: it is made anew then, on what is known by that time.
+    fn try_again(&mut self, pod: &PodInfo, (now, at): (Stamp, Instant)) {
+        self.engine.withdraw(&pod.uid, now);
+        self.proposals.park(&pod.uid, at, Revision::ZERO);
+        self.intake.remind(&mut self.engine, pod, now);
+    }
+
+    /// A proposal is not made after all.
+    pub(super) fn give_back(&mut self, pod: &PodInfo, now: Stamp) {
+        self.engine.withdraw(&pod.uid, now);
+        self.engine.queue.again(&pod.uid);
+    }
+}
+
+/// Waits until the cache has come past everything that was bound until now.
+async fn look(client: Client, pods: Arc<Cache<PodView>>) {
+    let looked = async {
+        while let Err(error) = latest(&client, &pods).await {
+            tracing::info!(error, "the latest bindings are not to be had");
+            clock::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    // After that the arbiter's refusal has to do.
+    let _ = clock::timeout(SYNC, looked).await;
+}

@@ -1,0 +1,52 @@
+//! What shards and the arbiter of another process say to each other.
+
+use oarlock_meta::Revision;
+
+/// Where a shard would put a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Proposed {
+    /// The pod.
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    /// Its revision, as the shard knows it.
+    pub(super) version: Revision,
+    /// The node's name.
+    pub(super) node: String,
+}
+
+/// Some proposals of one process. Without any it only says that the process is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
+    /// Whose decision is asked for: the epoch of the arbiter's unit.
+    pub(super) epoch: Revision,
+    /// How far the shard's cache of pods had come.
+    pub(super) seen: Revision,
+    /// The shards that the process acts for, one bit each.
+    pub(super) shards: u32,
+    /// At most [`super::proposals::BATCH`].
+    pub(super) proposals: Vec<Proposed>,
+}
+
+/// What came of a proposal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The pod is bound to the node.
+    Bound,
+    /// A hard constraint would be broken.
+    Refused {
+        /// Which, in a word.
+        constraint: String,
+        /// What the arbiter saw.
+        text: String,
+        /// How far its cache of pods had come.
+        seen: Revision,
+    },
+    /// The binding could not be made, or may have been made.
+    Failed {
+        /// What users are told.
+        text: String,
+    },
+    /// Whoever was asked does not decide (any more); nothing was done.
+    Stale,
+}
