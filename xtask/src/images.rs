@@ -1,4 +1,4 @@
-//! `cargo xtask images`: what compose.yaml needs, where no registry can be reached: Debian's packages, etcd from its Go module, and a program
+//! `cargo xtask images`: what compose.yaml needs, where no registry can be reached: Debian's packages, etcd and nats-server from their Go modules, and a program
 //! that cargo has built.
 
 use std::fs;
@@ -21,6 +21,7 @@ pub(crate) struct Args {
 const BASE: &str = "debian:bookworm-slim";
 const WITH_HAPROXY: &str = "oarlock-haproxy:local";
 const ETCD: &str = "oarlock-etcd:local";
+const NATS: &str = "oarlock-nats:local";
 const PROGRAM: &str = "oarlock-program:local";
 
 /// Makes the images, and writes their names to `.oarlock/compose/images.env`.
@@ -35,13 +36,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let etcd = peer::build(&peer::folder(), &["etcd", "etcdctl"])?;
     import(&programs(&scratch, &[etcd.join("etcd"), etcd.join("etcdctl")])?, ETCD)?;
+    let nats = peer::build(&peer::folder(), &["nats-server"])?;
+    import(&programs(&scratch, &[nats.join("nats-server")])?, NATS)?;
     import(&programs(&scratch, &[root().join(&args.program)])?, PROGRAM)?;
     let mut build = Command::new("docker");
     build.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", &format!("PROGRAM={PROGRAM}")]);
     exec(build.args(["-t", "oarlock:latest", "."]))?;
     let names = root().join(".oarlock/compose/images.env");
     fs::create_dir_all(names.parent().context("it has a folder")?)?;
-    fs::write(&names, format!("ETCD_IMAGE={ETCD}\nHAPROXY_IMAGE={WITH_HAPROXY}\n"))?;
+    fs::write(&names, format!("ETCD_IMAGE={ETCD}\nNATS_IMAGE={NATS}\nHAPROXY_IMAGE={WITH_HAPROXY}\n"))?;
     say("docker compose --env-file .oarlock/compose/images.env up");
     Ok(())
 }

@@ -86,6 +86,16 @@ const BUGS: &[Bug] = &[
     bug("two_workers_one_key", "oarlock-informer", None, "at_most_so_many_workers_run_and_never_two_on_one_key"),
     bug("own_writes_unseen", "oarlock-informer", None, "a_key_is_not_decided_again_before_its_own_writes_show"),
     bug("arbiter_trusts_shards", "oarlock-scheduler", None, "the_arbiter_accepts_exactly_what_the_oracle_allows"),
+    // And the seeds can fail for it.
+    bug("arbiter_trusts_shards", "oarlock-tests-sim", None, "shards_bind_every_pod_once_and_break_no_constraint"),
+    bug(
+        "arbiter_without_catch_up",
+        "oarlock-scheduler",
+        None,
+        "a_unit_is_acted_for_when_the_caches_have_come_past_its_epoch",
+    ),
+    bug("told_without_claim", "oarlock-scheduler", None, "what_is_written_is_written_under_the_claim_that_it_is_for"),
+    bug("late_proposal_accepted", "oarlock-scheduler", None, "a_proposal_for_another_epoch_is_not_looked_at"),
     bug("subpath_follows_links", "oarlock-kubelet", None, "directories_are_made_inside_the_volume_and_nowhere_else"),
     bug(
         "barrier_joined_in_flight",
@@ -149,7 +159,20 @@ const BUGS: &[Bug] = &[
         None,
         "a_unit_is_worked_on_when_it_is_held_and_the_caches_show_its_epoch",
     ),
+    bug(
+        "suspicion_undamped",
+        "oarlock-placement",
+        None,
+        "silence_moves_what_has_settled_and_nothing_that_has_just_come",
+    ),
+    bug("deaf_suspects_others", "oarlock-placement", None, "who_does_not_hear_itself_suspects_nobody_and_begins_anew"),
     bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
+    bug("sender_by_its_word", "oarlock-bus", None, "nobody_speaks_as_another_where_the_subject_names_the_sender"),
+    bug("any_epoch_will_do", "oarlock-mesh", Some("mesh"), "a_unit_answers_at_its_own_epoch_and_says_which_that_is"),
+    bug("answer_anywhere", "oarlock-bus", Some("bus"), "nobody_is_made_to_speak_where_the_asker_likes"),
+    bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
+    bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
+    bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
 ];
 
 /// Selected with every test: they bring the features of third-party crates that the workspace as a whole has, so that nothing is built twice

@@ -14,6 +14,8 @@
 //! | W6 | a watch equals the log filtered by its selector, in order, once each, through all resumes; 410 only below the floor |
 //! | W7 | the pages of a list equal the state at one revision |
 //! | 2nd | small histories of one key have some linear order at all, whatever the log says |
+//!
+//! [`placement`] judges something else, a log of nodes and pods: whether every pod was placed as its constraints want.
 
 pub mod history;
 pub mod linearizable;
@@ -21,6 +23,7 @@ mod lists;
 mod log;
 mod opinion;
 mod order;
+pub mod placement;
 mod read;
 mod report;
 mod watches;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use oarlock_check::{History, check};
+use oarlock_check::placement::{self, Log, Rules};
+use oarlock_check::{History, Malformed, check};
 
 /// Checks recorded histories against the log (`docs/operations/histories.md`).
 #[derive(clap::Parser)]
@@ -16,19 +17,44 @@ struct Args {
     /// Violations that are shown of each rule.
     #[arg(long, default_value_t = 10, value_name = "N")]
     most: usize,
+    /// The files are a log of nodes, pods and namespaces: judges where pods were placed.
+    #[arg(long)]
+    placement: bool,
+    /// Values of `spec.schedulerName` whose bindings are judged.
+    #[arg(long, value_name = "NAME", requires = "placement", default_value = "default-scheduler")]
+    scheduler: Vec<String>,
+    /// For how many revisions who decides may not know what others have done.
+    #[arg(long, value_name = "REVISIONS", requires = "placement", default_value_t = Rules::default().lag)]
+    lag: u64,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let history = match History::read(&args.histories) {
-        Ok(history) => history,
+    let judged = if args.placement { placements(&args) } else { histories(&args) };
+    match judged {
+        Ok((text, sound)) => {
+            let said = write!(std::io::stdout(), "{text}");
+            if sound && said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
         Err(error) => {
             // When nobody reads, the exit code still says it.
             let _ = writeln!(std::io::stderr(), "{error}");
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
-    };
+    }
+}
+
+/// What is to be said of it, and whether nothing is broken.
+type Judged = Result<(String, bool), Malformed>;
+
+fn histories(args: &Args) -> Judged {
+    let history = History::read(&args.histories)?;
     let report = check(&history);
-    let said = write!(std::io::stdout(), "{}", report.show(&history, args.most));
-    if report.violations.is_empty() && said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    Ok((report.show(&history, args.most).to_string(), report.violations.is_empty()))
+}
+
+fn placements(args: &Args) -> Judged {
+    let rules = Rules { schedulers: args.scheduler.clone(), lag: args.lag };
+    let findings = placement::judge(&Log::read(&args.histories)?, &rules);
+    Ok((findings.show(args.most), findings.broken.is_empty()))
 }

@@ -5,5 +5,6 @@ mod bad;
 mod build;
 mod generate;
 mod mutate;
+mod placement;
 mod program;
 mod properties;

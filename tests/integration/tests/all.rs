@@ -17,6 +17,7 @@ mod kube_rs;
 mod kubectl_next;
 mod kubelet;
 mod link;
+mod mesh;
 mod presentation;
 mod python;
 mod replicas;

@@ -1,5 +1,7 @@
 //! Controllers and schedulers in several processes: all work, nobody works on what is another's, and the loss of one is made good.
 
+mod heard;
+mod shards;
 mod takeover;
 
 use std::collections::BTreeMap;
@@ -37,23 +39,38 @@ fn units(cluster: &Cluster) -> Units {
     each.collect()
 }
 
-/// How many units of controllers each member holds.
-fn loads(units: &Units) -> BTreeMap<String, usize> {
-    let works =
-        |(name, _): &(&String, &(String, u64))| name.starts_with("controllers-") || name.starts_with("singleton-");
-    units.iter().filter(works).fold(BTreeMap::new(), |mut loads, (_, (holder, _))| {
+/// How many units each member of a role holds.
+fn loads(units: &Units, of_role: impl Fn(&str) -> bool) -> BTreeMap<String, usize> {
+    units.iter().filter(|(name, _)| of_role(name)).fold(BTreeMap::new(), |mut loads, (_, (holder, _))| {
         *loads.entry(holder.clone()).or_default() += 1;
         loads
     })
 }
 
-/// Waits until all units of controllers are held, evenly by so many.
-fn shared_by(cluster: &Cluster, members: usize) -> Units {
+/// Waits until all units are held, evenly by so many controller managers and so many schedulers.
+fn shared_by(cluster: &Cluster, managers: usize, of_schedulers: usize) -> Units {
     eventually("the units are shared", || {
         let units = units(cluster);
-        let loads = loads(&units);
-        let (most, least) = (loads.values().max().unwrap_or(&0), loads.values().min().unwrap_or(&0));
-        let even = loads.len() == members && loads.values().sum::<usize>() == 19 && most - least <= 1;
-        if even { Ok(units) } else { Err(format!("{loads:?}")) }
+        let controllers = loads(&units, |name| name.starts_with("controllers-") || name.starts_with("singleton-"));
+        let schedulers = loads(&units, |name| name.starts_with("shards-") || name == "arbiter");
+        let even = |loads: &BTreeMap<String, usize>| {
+            loads.values().max().unwrap_or(&0) - loads.values().min().unwrap_or(&0) <= 1
+        };
+        let sum = |loads: &BTreeMap<String, usize>| loads.values().sum::<usize>();
+        let all = sum(&controllers) == 19 && (of_schedulers == 0 || sum(&schedulers) == 17);
+        let by_all = controllers.len() == managers && schedulers.len() == of_schedulers;
+        let shared = all && by_all && even(&controllers) && even(&schedulers);
+        if shared { Ok(units) } else { Err(format!("{controllers:?} {schedulers:?}")) }
     })
+}
+
+/// The process that holds a unit: members say in their logs what they take.
+fn holder<'a>(units: &Units, unit: &str, processes: &'a mut [Process]) -> &'a mut Process {
+    let (name, _) = &units[unit];
+    let found = processes.iter_mut().find(|process| process.said().contains(&format!("member=\"{name}\"")));
+    found.unwrap_or_else(|| panic!("nobody says that it is {name}"))
+}
+
+fn ready(cluster: &Cluster, deployments: &str) {
+    cluster.kubectl().until("get deployments -o jsonpath={.items[*].status.readyReplicas}", |said| said == deployments);
 }

@@ -8,7 +8,7 @@ mod embedded;
 mod isolated;
 mod replicated;
 mod table;
-mod truth;
+pub(crate) mod truth;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

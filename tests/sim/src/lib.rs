@@ -3,6 +3,10 @@
 //! One module per domain. A failing seed prints the one command that replays it.
 
 #[cfg(test)]
+mod crew;
+#[cfg(test)]
 mod replicas;
 #[cfg(test)]
 mod runtime;
+#[cfg(test)]
+mod shards;

@@ -16,15 +16,15 @@
 //! ```
 
 mod client;
-mod history;
+pub(crate) mod history;
 mod link;
 mod nemesis;
 mod objects;
 mod process;
-mod replica;
-mod truth;
+pub(crate) mod replica;
+pub(crate) mod truth;
 mod watcher;
-mod wire;
+pub(crate) mod wire;
 mod world;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,6 +2,7 @@
 //! everything in it, by what it started and nothing else.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -55,8 +56,10 @@ impl Machine {
     fn connect(&self) {
         let (name, address) = (name(self.number), self.address());
         let (host, pods) = (self.host(), self.pods());
-        let link = format!("oak{}", self.number);
-        run("ip", &["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name]);
+        let link = self.way();
+        let add = ["link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &name];
+        // The end of a namespace takes its links away a while later, so those of one that had the number may still be there.
+        eventually("the link is there", || try_run("ip", &add));
         run("ip", &["address", "add", &format!("{host}/30"), "dev", &link]);
         run("ip", &["link", "set", &link, "up"]);
         run("ip", &["-n", &name, "link", "set", "lo", "up"]);
@@ -306,17 +309,20 @@ impl Drop for Kubelet {
     }
 }
 
-impl Drop for Machine {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
-            let lines: Vec<&str> = log.lines().filter(|line| !line.contains("level=info")).collect();
-            eprintln!("--- log of containerd\n{}\n---", lines[lines.len().saturating_sub(30)..].join("\n"));
+impl Machine {
+    /// The host's end of the way to it.
+    fn way(&self) -> String {
+        format!("oak{}", self.number)
+    }
+
+    /// Takes away all that containerd runs, and ends it; nothing where it was never set up.
+    fn clear(&mut self) {
+        if !self.dir.path().join("config.toml").exists() {
+            return;
         }
         if self.child.is_none() {
             self.run_containerd();
         }
-        // Ended first, containerd would leave processes, mounts and namespaces behind.
         self.cri(async |cri| {
             for sandbox in cri.list_pod_sandbox(None).await.unwrap() {
                 if let Err(error) = cri.remove_pod_sandbox(&sandbox.id).await {
@@ -325,6 +331,25 @@ impl Drop for Machine {
             }
         });
         self.kill_containerd();
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().filter(|line| !line.contains("level=info")).collect();
+            eprintln!("--- log of containerd\n{}\n---", lines[lines.len().saturating_sub(30)..].join("\n"));
+        }
+        // Ended first, containerd would leave processes, mounts and namespaces behind. A panic here would end all other tests too.
+        let cleared = catch_unwind(AssertUnwindSafe(|| self.clear()));
+        if cleared.is_err() {
+            eprintln!("containerd of {} was not cleared", name(self.number));
+        }
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
         // A test that failed leaves volumes of pods that its kubelet would have taken down.
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let points = mounts
@@ -336,6 +361,8 @@ impl Drop for Machine {
                 eprintln!("{error}");
             }
         }
+        // Left to the end of the namespace, it would be there for a while after the number is free.
+        let _ = try_run("ip", &["link", "delete", &self.way()]);
         let _ = try_run("ip", &["netns", "delete", &name(self.number)]);
         for hierarchy in std::fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {
             let root = hierarchy.path().join(format!("oarlock-test-{}", self.number));

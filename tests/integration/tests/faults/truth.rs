@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use oarlock_storage::embedded::Options;
-use oarlock_storage::{EmbeddedLog, Fatal, Log as _, Revision};
+use oarlock_storage::{EmbeddedLog, Fatal, Log as _, Record, Revision};
 use oarlock_testkit::history::{Recorder, body, tag};
 use oarlock_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
@@ -27,8 +27,9 @@ pub(crate) trait Truth {
 /// The directory of an embedded store whose process has ended. It is read from a copy, and stays as it is.
 pub(crate) struct EmbeddedStore(pub PathBuf);
 
-impl Truth for EmbeddedStore {
-    fn record(&self, recorder: &Recorder, own: &[String]) {
+impl EmbeddedStore {
+    /// Shows every record of the log; where it begins and ends.
+    pub(crate) fn records(&self, mut see: impl FnMut(&Record) + Send) -> (u64, u64) {
         let copy = tempfile::tempdir().unwrap();
         let file = copy.path().join("oarlock.redb");
         std::fs::copy(self.0.join("oarlock.redb"), &file).unwrap();
@@ -37,17 +38,20 @@ impl Truth for EmbeddedStore {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let loaded = runtime.block_on(log.load(&mut |piece| {
             if let Some(record) = piece.record() {
-                let key = record.key.as_str();
-                recorder.write(&line(
-                    key,
-                    record.revision.get(),
-                    record.prev.map(Revision::get),
-                    record.value.as_deref(),
-                ));
+                see(&record);
             }
         }));
         let loaded = loaded.unwrap();
-        let (after, through) = (loaded.floor.get(), loaded.revision.get());
+        (loaded.floor.get(), loaded.revision.get())
+    }
+}
+
+impl Truth for EmbeddedStore {
+    fn record(&self, recorder: &Recorder, own: &[String]) {
+        let (after, through) = self.records(|record| {
+            let (revision, prev) = (record.revision.get(), record.prev.map(Revision::get));
+            recorder.write(&line(record.key.as_str(), revision, prev, record.value.as_deref()));
+        });
         recorder.write(&json!({"line": "truth", "after": after, "through": through, "own": own}));
         recorder.write(&json!({"line": "floor", "revision": after}));
     }

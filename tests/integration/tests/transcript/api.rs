@@ -25,7 +25,7 @@ fn discovery_and_documentation_name_what_is_served() {
     }
     let resources = kubectl.ok("api-resources --no-headers");
     // 66 in discovery, and our own; HorizontalPodAutoscaler is shown in its preferred version only.
-    assert_eq!(resources.lines().count(), 65 + 1, "{resources}");
+    assert_eq!(resources.lines().count(), 65 + 2, "{resources}");
     kubectl
         .run("api-resources --namespaced=false --api-group=rbac.authorization.k8s.io -o name")
         .is("clusterrolebindings.rbac.authorization.k8s.io\nclusterroles.rbac.authorization.k8s.io");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use oarlock_client::{ListOptions, Reply, Request, Transport, WatchStream};
+use oarlock_client::{Event, ListOptions, Reply, Request, Transport, WatchStream};
 use oarlock_meta::Status;
 use oarlock_runtime::{Gate, Rng, clock};
 use oarlock_schema::Resource;
@@ -24,16 +24,16 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const AGAIN: Duration = Duration::from_millis(300);
 
 /// See the module's text.
-pub(super) struct Replica {
-    pub(super) name: String,
+pub(crate) struct Replica {
+    pub(crate) name: String,
     /// Between clients and it.
-    pub(super) front: Arc<Wire>,
+    pub(crate) front: Arc<Wire>,
     /// Between it and the log.
-    pub(super) back: Arc<Wire>,
-    pub(super) log: FaultyLog,
+    pub(crate) back: Arc<Wire>,
+    pub(crate) log: FaultyLog,
     /// Held by whoever starts or ends a process.
-    pub(super) life: Arc<tokio::sync::Mutex<()>>,
-    pub(super) cancel_tails: Arc<Notify>,
+    pub(crate) life: Arc<tokio::sync::Mutex<()>>,
+    pub(crate) cancel_tails: Arc<Notify>,
     truth: Arc<Truth>,
     net: Gate,
     marks: Arc<Marks>,
@@ -42,7 +42,7 @@ pub(super) struct Replica {
 }
 
 /// What a call came to.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Told(Result<Reply, Status>),
     /// Nobody took it: it was certainly not begun.
     Refused,
@@ -51,15 +51,17 @@ pub(super) enum Answer {
 }
 
 /// A watch, and how it may break.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     process: Arc<Process>,
     front: Arc<Wire>,
     marks: Arc<Marks>,
     events: WatchStream,
+    /// What is on its way: whoever stops waiting for it loses nothing.
+    coming: Option<Option<Vec<Event>>>,
 }
 
 impl Replica {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: String,
         rng: &mut Rng,
         truth: Arc<Truth>,
@@ -75,7 +77,7 @@ impl Replica {
     }
 
     /// Starts a process, again and again until one can read the log.
-    pub(super) async fn start(&self) {
+    pub(crate) async fn start(&self) {
         loop {
             let host = format!("{}-{}", self.name, self.processes.fetch_add(1, Ordering::Relaxed));
             let link = Link {
@@ -97,14 +99,14 @@ impl Replica {
     }
 
     /// Kills the process.
-    pub(super) async fn crash(&self) {
+    pub(crate) async fn crash(&self) {
         let Some(process) = self.running.lock().take() else { return };
         self.marks.note("crash", process.requests.inside() as u64);
         self.net.spawn("burial", process.kill()).unwrap();
     }
 
     /// Ends the process in good order.
-    pub(super) async fn bounce(&self) {
+    pub(crate) async fn bounce(&self) {
         let Some(process) = self.running.lock().clone() else { return };
         self.marks.note("bounce", process.requests.inside() as u64);
         process.end().await;
@@ -112,7 +114,7 @@ impl Replica {
     }
 
     /// Makes a call.
-    pub(super) async fn call(&self, request: Request) -> Answer {
+    pub(crate) async fn call(&self, request: Request) -> Answer {
         let process = self.running.lock().clone();
         let Some(process) = process else {
             clock::sleep(Duration::from_millis(1)).await;
@@ -151,7 +153,7 @@ impl Replica {
     }
 
     /// Begins a watch; `None` when it does not come about.
-    pub(super) async fn watch(
+    pub(crate) async fn watch(
         &self,
         resource: &'static Resource,
         namespace: &str,
@@ -167,11 +169,11 @@ impl Replica {
             self.front.pass(Kind::Answer).await.then_some(events)
         };
         let events = clock::timeout(PATIENCE, process.or_killed(begin)).await.ok()???;
-        Some(Stream { process, front, marks, events })
+        Some(Stream { process, front, marks, events, coming: None })
     }
 
     /// Whether a process runs that has not failed.
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.running.lock().as_ref().is_some_and(|process| {
             process.sound();
             true
@@ -180,16 +182,20 @@ impl Replica {
 }
 
 impl Stream {
-    /// The next events; `Ok(None)` when it ended in good order.
+    /// The next events; `Ok(None)` when it ended in good order. Cancel safe.
     ///
     /// # Errors
     /// It broke.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<oarlock_client::Event>>, ()> {
-        let Some(events) = self.process.or_killed(self.events.next()).await else {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<Event>>, ()> {
+        if self.coming.is_none() {
+            self.coming = self.process.or_killed(self.events.next()).await;
+        }
+        if self.coming.is_none() {
             self.marks.note("crash", 1);
             return Err(());
-        };
+        }
         let way = clock::timeout(PATIENCE, self.process.or_killed(self.front.pass(Kind::Stream))).await;
+        let events = self.coming.take().flatten();
         if way != Ok(Some(true)) {
             return Err(());
         }

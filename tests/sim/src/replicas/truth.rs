@@ -19,10 +19,10 @@ use tokio::sync::Notify;
 use super::history::Recorder;
 
 /// What all keys begin with; histories leave it out.
-pub(super) const ROOT: &str = "/registry/";
+pub(crate) const ROOT: &str = "/registry/";
 
 /// See the module's text.
-pub(super) struct Truth {
+pub(crate) struct Truth {
     log: MemoryLog,
     own: Mutex<Box<dyn Tail>>,
     /// When each revision was committed.
@@ -32,29 +32,29 @@ pub(super) struct Truth {
 }
 
 impl Truth {
-    pub(super) async fn new(recorder: Arc<Recorder>) -> Self {
+    pub(crate) async fn new(recorder: Arc<Recorder>) -> Self {
         let log = MemoryLog::new();
         let own = Mutex::new(log.tail(Revision::ZERO).await.unwrap());
         Self { log, own, times: Mutex::default(), moved: Arc::default(), recorder }
     }
 
     /// The last revision.
-    pub(super) fn revision(&self) -> Revision {
+    pub(crate) fn revision(&self) -> Revision {
         self.log.health().revision
     }
 
     /// Whether everything up to a revision has been there for so long.
-    pub(super) fn is_older(&self, revision: Revision, age: Duration) -> bool {
+    pub(crate) fn is_older(&self, revision: Revision, age: Duration) -> bool {
         self.times.lock().get(&revision).is_some_and(|at| at.elapsed() >= age)
     }
 
     /// Writes down that history up to a revision may be gone.
-    pub(super) fn floor(&self, revision: Revision) {
+    pub(crate) fn floor(&self, revision: Revision) {
         self.recorder.write(Line::Floor(Floor { revision: revision.get(), at: self.recorder.now() }));
     }
 
     /// Writes down what the records cover.
-    pub(super) fn close(&self, own: Vec<String>) {
+    pub(crate) fn close(&self, own: Vec<String>) {
         self.recorder.write(Line::Truth(Covered { after: 0, through: self.revision().get(), own }));
     }
 

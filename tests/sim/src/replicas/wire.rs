@@ -10,34 +10,34 @@ use tokio::sync::Notify;
 
 /// How often each fault bit: changed what somebody else saw or how long it took. One that did not has shown nothing.
 #[derive(Debug, Default)]
-pub(super) struct Marks(Mutex<BTreeMap<&'static str, u64>>);
+pub(crate) struct Marks(Mutex<BTreeMap<&'static str, u64>>);
 
 impl Marks {
-    pub(super) fn note(&self, fault: &'static str, times: u64) {
+    pub(crate) fn note(&self, fault: &'static str, times: u64) {
         if times > 0 {
             *self.0.lock().entry(fault).or_default() += times;
         }
     }
 
-    pub(super) fn all(&self) -> BTreeMap<&'static str, u64> {
+    pub(crate) fn all(&self) -> BTreeMap<&'static str, u64> {
         self.0.lock().clone()
     }
 }
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Request,
     Answer,
     /// Events that nobody asked for one by one.
     Stream,
 }
 
-pub(super) const EVERYTHING: &[Kind] = &[Kind::Request, Kind::Answer, Kind::Stream];
+pub(crate) const EVERYTHING: &[Kind] = &[Kind::Request, Kind::Answer, Kind::Stream];
 
 /// What becomes of a message; later ones are worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// It takes up to so long.
     Late(Duration),
     /// It arrives when the way is healed.
@@ -56,7 +56,7 @@ struct Cut {
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(crate) struct Wire {
     cuts: Mutex<(u64, Vec<Cut>)>,
     healed: Notify,
     rng: Mutex<Rng>,
@@ -64,12 +64,12 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn new(rng: Rng, marks: Arc<Marks>) -> Self {
+    pub(crate) fn new(rng: Rng, marks: Arc<Marks>) -> Self {
         Self { cuts: Mutex::default(), healed: Notify::new(), rng: Mutex::new(rng), marks }
     }
 
     /// Lets a fault do this to messages of these kinds, until [`Wire::heal`].
-    pub(super) fn cut(&self, fault: &'static str, what: &'static [Kind], way: Way) -> u64 {
+    pub(crate) fn cut(&self, fault: &'static str, what: &'static [Kind], way: Way) -> u64 {
         let mut cuts = self.cuts.lock();
         cuts.0 += 1;
         let id = cuts.0;
@@ -78,13 +78,13 @@ impl Wire {
     }
 
     /// Takes a cut away.
-    pub(super) fn heal(&self, id: u64) {
+    pub(crate) fn heal(&self, id: u64) {
         self.cuts.lock().1.retain(|cut| cut.id != id);
         self.healed.notify_waiters();
     }
 
     /// Carries a message; whether it arrives.
-    pub(super) async fn pass(&self, kind: Kind) -> bool {
+    pub(crate) async fn pass(&self, kind: Kind) -> bool {
         let travel = 200 + self.rng.lock().below(2800);
         clock::sleep(Duration::from_micros(travel)).await;
         let mut told = false;

@@ -1,0 +1,234 @@
+//! Every rule of placements before logs that break it, each beside one that nearly does.
+
+use oarlock_check::placement::Rule::{Admission, Affinity, AntiAffinity, Once, Ports, Resources, Spread, There};
+use oarlock_check::placement::{Findings, Line, Log, Rule, Rules, judge};
+use serde_json::{Value, json};
+
+/// A node of two cores in zone `z<number>`.
+fn node(number: u64) -> Line {
+    let name = format!("n{number}");
+    let object = json!({
+        "metadata": {"name": name, "labels": {"host": name, "zone": format!("z{}", number % 2)}},
+        "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "3", "example.com/gpu": "1"}},
+    });
+    Line { revision: number, key: format!("nodes/{name}"), object: Some(object) }
+}
+
+/// A pod that asks for one core, and for what `more` says.
+fn spec(more: &Value) -> Value {
+    let mut spec = json!({
+        "schedulerName": "default-scheduler",
+        "containers": [{"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+    });
+    let fields = spec.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    spec
+}
+
+fn pod(revision: u64, name: &str, node: Option<&str>, more: &Value) -> Line {
+    let mut spec = spec(more);
+    if let Some(node) = node {
+        spec["nodeName"] = json!(node);
+    }
+    let labels = json!({"app": name.trim_end_matches(char::is_numeric)});
+    let metadata = json!({"name": name, "namespace": "default", "uid": name, "labels": labels});
+    Line { revision, key: format!("pods/default/{name}"), object: Some(json!({"metadata": metadata, "spec": spec})) }
+}
+
+/// A pod that is created, and bound at the revision after.
+fn bound(revision: u64, name: &str, node: &str, more: &Value) -> [Line; 2] {
+    [pod(revision, name, None, more), pod(revision + 1, name, Some(node), more)]
+}
+
+fn gone(revision: u64, name: &str) -> Line {
+    Line { revision, key: format!("pods/default/{name}"), object: None }
+}
+
+fn found(lag: u64, lines: &[&[Line]]) -> Findings {
+    let log = Log::of(lines.concat());
+    judge(&log, &Rules { lag, ..Rules::default() })
+}
+
+/// Two nodes, and then: exactly these rules are broken.
+#[track_caller]
+fn breaks(lines: &[&[Line]], rules: &[Rule]) {
+    let nodes = [node(1), node(2)];
+    let findings = found(10, &[&[&nodes[..]], lines].concat());
+    let broken: Vec<Rule> = findings.broken.iter().map(|broken| broken.rule).collect();
+    assert_eq!(broken, rules, "{}", findings.show(10));
+}
+
+fn apart(topology: &str, app: &str) -> Value {
+    let term = json!({"topologyKey": topology, "labelSelector": {"matchLabels": {"app": app}}});
+    json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+}
+
+fn near(topology: &str, app: &str) -> Value {
+    let term = json!({"topologyKey": topology, "labelSelector": {"matchLabels": {"app": app}}});
+    json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+}
+
+fn spread(app: &str) -> Value {
+    let rule = json!({
+        "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
+    });
+    json!({"topologySpreadConstraints": [rule]})
+}
+
+#[test]
+fn a_node_name_is_set_once() {
+    let none = json!({});
+    breaks(&[&bound(10, "a", "n1", &none)], &[]);
+    breaks(&[&bound(10, "a", "n1", &none), &[pod(12, "a", Some("n2"), &none)]], &[Once]);
+    breaks(&[&bound(10, "a", "n1", &none), &[pod(12, "a", None, &none)]], &[Once]);
+    // Another pod of the same name.
+    breaks(&[&bound(10, "a", "n1", &none), &[gone(12, "a")], &bound(13, "a", "n2", &none)], &[]);
+}
+
+#[test]
+fn a_pod_goes_to_a_node_that_is_there_and_takes_it() {
+    breaks(&[&bound(10, "a", "n9", &json!({}))], &[There]);
+    let gone = Line { revision: 20, key: "nodes/n1".to_owned(), object: None };
+    breaks(&[std::slice::from_ref(&gone), &bound(25, "a", "n1", &json!({}))], &[]);
+    breaks(&[&[gone], &bound(40, "a", "n1", &json!({}))], &[There]);
+    breaks(&[&bound(10, "a", "n1", &json!({"nodeSelector": {"host": "n1"}}))], &[]);
+    breaks(&[&bound(10, "a", "n2", &json!({"nodeSelector": {"host": "n1"}}))], &[Admission]);
+    let mut cordoned = node(1);
+    cordoned.revision = 20;
+    cordoned.object.as_mut().unwrap()["spec"] = json!({"unschedulable": true});
+    // Within the lag nobody has to know.
+    breaks(&[std::slice::from_ref(&cordoned), &bound(25, "a", "n1", &json!({}))], &[]);
+    breaks(&[&[cordoned], &bound(40, "a", "n1", &json!({}))], &[Admission]);
+}
+
+#[test]
+fn a_node_has_room_for_all_its_pods() {
+    let none = json!({});
+    let two = [bound(10, "a", "n1", &none), bound(12, "b", "n1", &none)].concat();
+    breaks(&[&two], &[]);
+    breaks(&[&two, &bound(14, "c", "n1", &none)], &[Resources]);
+    breaks(&[&two, &bound(14, "c", "n2", &none)], &[]);
+    breaks(&[&two, &[gone(14, "a")], &bound(15, "c", "n1", &none)], &[]);
+    let small = json!({"containers": [{"resources": {"requests": {"cpu": "1m"}}}]});
+    let three: Vec<Line> = (0..3).flat_map(|n| bound(10 + 2 * n, &format!("s{n}"), "n1", &small)).collect();
+    breaks(&[&three], &[]);
+    breaks(&[&three, &bound(20, "t", "n1", &small)], &[Resources]);
+    let gpu = json!({"containers": [{"resources": {"requests": {"example.com/gpu": "1"}}}]});
+    breaks(&[&bound(10, "a", "n1", &gpu)], &[]);
+    breaks(&[&bound(10, "a", "n1", &gpu), &bound(12, "b", "n1", &gpu)], &[Resources]);
+    // One that ended uses nothing.
+    let mut ended = pod(14, "a", Some("n1"), &none);
+    ended.object.as_mut().unwrap()["status"] = json!({"phase": "Succeeded"});
+    breaks(&[&two, &[ended], &bound(15, "c", "n1", &none)], &[]);
+    // Init containers run one after the other, sidecars beside all.
+    let init = |cpu: &str, policy: Value| {
+        let init = json!({"restartPolicy": policy, "resources": {"requests": {"cpu": cpu}}});
+        json!({"initContainers": [init]})
+    };
+    breaks(&[&bound(10, "a", "n1", &init("2", Value::Null))], &[]);
+    breaks(&[&bound(10, "a", "n1", &init("2", json!("Always")))], &[Resources]);
+}
+
+#[test]
+fn pods_of_others_count_once_they_must_have_been_seen() {
+    let none = json!({});
+    let late = |revision| {
+        [pod(20, "intruder", Some("n1"), &none), pod(20, "intruder2", Some("n1"), &none)]
+            .into_iter()
+            .chain(bound(revision, "a", "n1", &none))
+            .collect::<Vec<_>>()
+    };
+    breaks(&[&late(25)], &[]);
+    breaks(&[&late(40)], &[Resources]);
+    let nodes = [node(1), node(2)];
+    let findings = found(10, &[&nodes, &late(25)]);
+    assert_eq!((findings.bindings, findings.others, findings.excused), (1, 2, 1));
+    // Another scheduler's bindings are not judged.
+    let foreign = json!({"schedulerName": "other"});
+    let three: Vec<Line> = (0..3).flat_map(|n| bound(10 + 2 * n, &format!("x{n}"), "n1", &foreign)).collect();
+    breaks(&[&three], &[]);
+}
+
+#[test]
+fn host_ports_are_taken_once() {
+    let port = |ip: Option<&str>, number: u64| json!({"containers": [{"ports": [{"hostPort": number, "hostIP": ip}]}]});
+    let first = bound(10, "a", "n1", &port(None, 80));
+    breaks(&[&first, &bound(12, "b", "n1", &port(None, 80))], &[Ports]);
+    breaks(&[&first, &bound(12, "b", "n1", &port(Some("10.0.0.1"), 80))], &[Ports]);
+    breaks(&[&first, &bound(12, "b", "n2", &port(None, 80))], &[]);
+    breaks(&[&first, &bound(12, "b", "n1", &port(None, 81))], &[]);
+    let own = bound(10, "a", "n1", &port(Some("10.0.0.1"), 80));
+    breaks(&[&own, &bound(12, "b", "n1", &port(Some("10.0.0.2"), 80))], &[]);
+}
+
+#[test]
+fn required_affinity_finds_somebody() {
+    let none = json!({});
+    breaks(&[&bound(10, "db1", "n1", &none), &bound(12, "web", "n1", &near("zone", "db"))], &[]);
+    breaks(&[&bound(10, "db1", "n1", &none), &bound(12, "web", "n2", &near("zone", "db"))], &[Affinity]);
+    breaks(&[&bound(12, "web", "n2", &near("zone", "db"))], &[Affinity]);
+    // The first of its kind.
+    breaks(&[&bound(12, "web", "n2", &near("zone", "web"))], &[]);
+    breaks(
+        &[&bound(10, "web1", "n1", &near("zone", "web")), &bound(12, "web2", "n2", &near("zone", "web"))],
+        &[Affinity],
+    );
+    breaks(&[&[pod(11, "db9", None, &none)], &bound(12, "web", "n2", &near("zone", "db"))], &[]);
+    // Whom it was put beside may have gone since.
+    let left = [&bound(10, "db1", "n1", &none)[..], &[gone(20, "db1")]].concat();
+    breaks(&[&left, &bound(25, "web", "n1", &near("zone", "db"))], &[]);
+    breaks(&[&left, &bound(45, "web", "n1", &near("zone", "db"))], &[Affinity]);
+}
+
+#[test]
+fn required_anti_affinity_holds_both_ways() {
+    let none = json!({});
+    let wants = apart("zone", "db");
+    breaks(&[&bound(10, "db1", "n1", &none), &bound(12, "web", "n1", &wants)], &[AntiAffinity]);
+    breaks(&[&bound(10, "db1", "n1", &none), &bound(12, "web", "n2", &wants)], &[]);
+    breaks(&[&bound(10, "web", "n1", &wants), &bound(12, "db1", "n1", &none)], &[AntiAffinity]);
+    breaks(&[&bound(10, "web", "n1", &wants), &[gone(12, "web")], &bound(13, "db1", "n1", &none)], &[]);
+    // A domain is more than a node: n1 and n3 are in one zone.
+    let third = [node(3)];
+    breaks(&[&third, &bound(10, "db1", "n3", &none), &bound(20, "web", "n1", &wants)], &[AntiAffinity]);
+    breaks(&[&third, &bound(10, "db1", "n3", &none), &bound(20, "web", "n1", &apart("host", "db"))], &[]);
+    breaks(&[&third, &bound(10, "db1", "n3", &none), &bound(20, "web", "n1", &apart("no-such", "db"))], &[]);
+}
+
+#[test]
+fn hard_spread_keeps_its_skew() {
+    let even = spread("web");
+    breaks(&[&bound(20, "web1", "n1", &even), &bound(22, "web2", "n2", &even)], &[]);
+    breaks(&[&bound(20, "web1", "n1", &even), &bound(22, "web2", "n1", &even)], &[Spread]);
+    // Pods that the constraint does not mean do not count.
+    breaks(&[&bound(20, "db1", "n1", &json!({})), &bound(22, "web2", "n1", &even)], &[]);
+    // The other domain was emptied a moment ago.
+    let both = [bound(20, "web1", "n1", &even), bound(22, "web2", "n2", &even)].concat();
+    breaks(&[&both, &[gone(24, "web2")], &bound(26, "web3", "n1", &even)], &[]);
+    breaks(&[&both, &[gone(24, "web2")], &bound(46, "web3", "n1", &even)], &[Spread]);
+    // It may have rested on one that was accepted for the other domain, and on no more than are there.
+    let waits = |name| [pod(21, name, None, &even)];
+    breaks(&[&bound(20, "web1", "n1", &even), &waits("web9"), &bound(22, "web2", "n1", &even)], &[]);
+    breaks(&[&bound(20, "web1", "n1", &even), &waits("db9"), &bound(22, "web2", "n1", &even)], &[Spread]);
+    // A node without the key is in no domain.
+    let mut bare = node(1);
+    bare.revision = 3;
+    bare.object.as_mut().unwrap()["metadata"]["labels"] = json!({"host": "n1"});
+    breaks(&[&[bare], &bound(20, "web1", "n1", &even)], &[Spread]);
+    // A domain in which the pod may not be is none.
+    let mut there = even.clone();
+    there["nodeSelector"] = json!({"zone": "z1"});
+    breaks(&[&bound(20, "web1", "n1", &there), &bound(22, "web2", "n1", &there)], &[]);
+}
+
+#[test]
+fn rules_count_where_they_could_be_broken_and_nodes_tell_how_full_they_were() {
+    let nodes = [node(1), node(2)];
+    let findings = found(10, &[&nodes, &bound(10, "a", "n1", &json!({})), &bound(12, "b", "n1", &spread("b"))]);
+    assert_eq!((findings.bindings, findings.broken.len()), (2, 0));
+    let asked = |rule| findings.asked.get(&rule).copied().unwrap_or(0);
+    assert_eq!((asked(Resources), asked(Spread), asked(Ports)), (2, 1, 0));
+    assert_eq!(findings.fullest.get("n1"), Some(&100));
+    assert_eq!(findings.fullest.get("n2"), None);
+}

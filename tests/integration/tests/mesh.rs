@@ -1,0 +1,105 @@
+//! The bus between real processes: credentials as `oarlock keys` makes them, a real nats-server over TLS, and what `oarlock inspect mesh` tells of it.
+
+use std::process::{Command, Output};
+
+use oarlock_testkit::nats::Nats;
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Process, Signal, oarlock, port};
+use tempfile::TempDir;
+
+struct Ground {
+    folder: TempDir,
+    nats: Nats,
+}
+
+impl Ground {
+    /// Keys, and a server with the configuration that came with them; `None`, and a loud word, where it cannot be built.
+    fn start() -> Option<Self> {
+        let folder = tempfile::Builder::new().prefix("oarlock-mesh-").tempdir().unwrap();
+        let mut keys = Command::new(oarlock());
+        keys.arg("keys").arg("--data-dir").arg(folder.path());
+        keys.args(["--nats-node", "n1", "--nats-tls-san", "127.0.0.1"]);
+        assert!(keys.status().unwrap().success());
+        let configuration = std::fs::read_to_string(folder.path().join("nats/nats.conf")).unwrap();
+        match Nats::start(&configuration) {
+            Ok(nats) => Some(Self { folder, nats }),
+            Err(why) => {
+                eprintln!("SKIPPED: {why}: the bus between processes was not tried");
+                None
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// A part that joins the bus with these credentials.
+    fn command(&self, words: &[&str], credentials: &str) -> Command {
+        let mut command = Command::new(oarlock());
+        command.args(words).args(["--nats-servers", &self.nats.url(), "--nats-credentials", &self.path(credentials)]);
+        command.args(["--nats-ca", &self.path("pki/ca.crt")]);
+        command
+    }
+
+    fn inspect(&self, credentials: &str) -> Output {
+        self.command(&["inspect", "mesh"], credentials).output().unwrap()
+    }
+
+    /// What the table says of each role, once it says that.
+    fn told(&self, wanted: &[(&str, bool)]) -> String {
+        eventually("everybody is in the table", || {
+            let output = self.inspect("nats/inspector.seed");
+            let text = String::from_utf8(output.stdout).unwrap();
+            let line =
+                |role: &str| text.lines().find(|line| line.starts_with(role)).map(|line| line.contains("no answer"));
+            let all = wanted.iter().all(|(role, answers)| line(role) == Some(!answers));
+            if all { Ok(text) } else { Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr))) }
+        })
+    }
+}
+
+#[test]
+fn every_part_is_on_the_bus_and_works_on_when_it_is_away() {
+    let Some(mut ground) = Ground::start() else { return };
+    let (data, at) = (ground.folder.path().display().to_string(), port::own().to_string());
+    let server = ["apiserver", "--store", "memory", "--data-dir", &data, "--secure-port", &at];
+    let _server = Process::start(ground.command(&server, "nats/api-server.seed"), "apiserver");
+    let config = ground.path("kubeconfig");
+    let probe = || Command::new(oarlock()).args(["probe", "--kubeconfig", &config]).output().unwrap();
+    eventually("the API server is ready", || {
+        let output = probe();
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    });
+    let part = |name: &str, more: &[&str], credentials: &str| {
+        let config = ground.path(&format!("{name}.kubeconfig"));
+        let words = [&[name, "--kubeconfig", &config], more].concat();
+        Process::start(ground.command(&words, credentials), name)
+    };
+    let scheduler = part("scheduler", &[], "nats/scheduler.seed");
+    let _controllers = part("controller-manager", &[], "nats/controllers.seed");
+    // Each node with its own, from the folder.
+    let node = ["--runtime", "sim", "--node-name", "n1", "--data-dir", &data];
+    let _node = part("kubelet", &node, "nats");
+
+    let everybody = [("api-server", true), ("scheduler", true), ("controllers", true), ("node", true)];
+    let text = ground.told(&everybody);
+    assert!(text.lines().next().unwrap().contains("ASK P99") && text.contains("presence"), "{text}");
+    assert!(!text.contains("inspector"), "{text}");
+
+    scheduler.signal(Signal::STOP);
+    ground.told(&[("api-server", true), ("scheduler", false), ("controllers", true), ("node", true)]);
+    scheduler.signal(Signal::CONT);
+    ground.told(&everybody);
+
+    let output = ground.inspect("nats/scheduler.seed");
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && why.contains("does not know the credentials"), "{why}");
+
+    ground.nats.stop();
+    let why = String::from_utf8(ground.inspect("nats/inspector.seed").stderr).unwrap();
+    assert!(why.contains("no server is there"), "{why}");
+    assert!(probe().status.success(), "nobody needs the bus to live");
+    ground.nats.restart();
+    ground.told(&everybody);
+}

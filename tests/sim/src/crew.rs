@@ -1,0 +1,48 @@
+//! Several controller managers and schedulers that share their work, in virtual time, disturbed in every way that a network and a process can be.
+//!
+//! A seed is one world: a real API server (store, View, admission, verbs); processes that each have a system of actors of their own with real
+//! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them. A process is killed,
+//! or sleeps with what it has sent still on its way, or hears nothing, or is not heard. Then all is healed, and judged:
+//!
+//! * **F1** every write under `unit@epoch` lies in the log between that epoch and the unit's next.
+//! * **C1** within [`HEALED`](world::HEALED) every workload is at its spec: as many pods as wanted, each bound, none without an owner.
+//! * **S2** a pod is bound once: its node never changes.
+//!
+//! ```text
+//! OARLOCK_SEED=17 cargo test -p oarlock-tests-sim crew              # one seed
+//! OARLOCK_SEEDS=1000 cargo test -p oarlock-tests-sim crew           # many; prints what bit
+//! ```
+
+mod door;
+mod judge;
+mod member;
+mod users;
+mod world;
+
+use std::collections::BTreeMap;
+
+use oarlock_runtime::Universe;
+
+/// Everything that must have bitten in a tenth of the seeds.
+const KINDS: [&str; 8] =
+    ["killed", "partition", "answers lost", "asleep", "late", "no bus", "unit moved", "stale owner refused"];
+
+#[test]
+fn units_move_under_faults_and_nothing_is_done_twice_or_left_undone() {
+    let swept = Universe::sweep_threads(24, world::run);
+    let mut seeds: BTreeMap<&str, usize> = KINDS.iter().map(|kind| (*kind, 0)).collect();
+    let mut fenced = 0;
+    for (_, outcome) in &swept {
+        outcome.value.marks.keys().for_each(|kind| *seeds.entry(kind).or_default() += 1);
+        fenced += outcome.value.fenced;
+    }
+    println!("{} seeds, {fenced} writes under a claim", swept.len());
+    seeds.iter().for_each(|(kind, seeds)| println!("{kind:<22} in {seeds} seeds"));
+    if swept.len() == 1 {
+        return;
+    }
+    let tame: Vec<_> = seeds.iter().filter(|(_, bitten)| **bitten * 10 < swept.len()).collect();
+    assert!(tame.is_empty(), "these did not bite in a tenth of the seeds: {tame:?}");
+    assert_eq!(seeds.len(), KINDS.len(), "a fault that is not in the table");
+    assert!(fenced > swept.len() as u64 * 20, "{fenced}");
+}

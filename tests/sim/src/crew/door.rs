@@ -1,0 +1,174 @@
+//! How a process reaches the API server: over a wire of its own, with a patience of its own. What it has sent arrives whatever becomes of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use oarlock_client::{
+    Event, Fence, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
+};
+use oarlock_meta::{Revision, Status};
+use oarlock_runtime::{Gate, clock};
+use oarlock_schema::Resource;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::replicas::replica::{Answer, Replica, Stream};
+use crate::replicas::wire::{Kind, Marks, Wire};
+
+/// After this without an answer nobody waits any more.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A connection that says nothing for so long is given up.
+const SILENCE: Duration = Duration::from_secs(10);
+/// Between two attempts to be let in.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// A write that was made under a claim.
+#[derive(Clone, Debug)]
+pub(super) struct Claimed {
+    pub(super) fence: Fence,
+    pub(super) revision: Revision,
+}
+
+/// See the module's text. Clones are one.
+#[derive(Clone)]
+pub(super) struct Door {
+    pub(super) server: Arc<Replica>,
+    pub(super) wire: Arc<Wire>,
+    pub(super) net: Gate,
+    /// Of the process: what is dead hears nothing and is not heard.
+    pub(super) life: CancellationToken,
+    pub(super) claimed: Arc<Mutex<Vec<Claimed>>>,
+    pub(super) marks: Arc<Marks>,
+}
+
+impl Door {
+    async fn alive(&self) {
+        if self.life.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What the server did, whoever waits for it.
+    fn note(&self, fence: Option<&Fence>, told: &Result<Reply, Status>) {
+        match (fence, told) {
+            (Some(fence), Ok(Reply::Object { object, .. })) if !object.revision.is_zero() => {
+                self.claimed.lock().push(Claimed { fence: fence.clone(), revision: object.revision });
+            }
+            (Some(_), Err(status)) if status.is_stale_owner() => self.marks.note("stale owner refused", 1),
+            _ => {}
+        }
+    }
+}
+
+#[async_trait]
+impl Transport for Door {
+    async fn call(&self, request: Request) -> Result<Reply, Status> {
+        self.alive().await;
+        let deadline = clock::after(PATIENCE.min(request.timeout));
+        let ((sender, answer), door) = (oneshot::channel(), self.clone());
+        let message = async move {
+            if !door.wire.pass(Kind::Request).await {
+                return;
+            }
+            let fence = request.fence.clone();
+            let told = loop {
+                match door.server.call(request.clone()).await {
+                    Answer::Told(told) => break Some(told),
+                    Answer::Refused => clock::sleep(AGAIN).await,
+                    Answer::Lost => break None,
+                }
+            };
+            let Some(told) = told else { return };
+            door.note(fence.as_ref(), &told);
+            if door.wire.pass(Kind::Answer).await {
+                let _gave_up = sender.send(told);
+            }
+        };
+        self.net.spawn("to the server", message).map_err(|closed| Status::service_unavailable(closed.to_string()))?;
+        let told = clock::timeout_at(deadline, answer).await;
+        self.alive().await;
+        match told {
+            Ok(Ok(told)) => told,
+            _ => {
+                clock::sleep_until(deadline).await;
+                self.alive().await;
+                Err(Status::timeout("no answer: outcome unknown", 0))
+            }
+        }
+    }
+
+    async fn watch(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        options: ListOptions,
+    ) -> Result<WatchStream, Status> {
+        self.alive().await;
+        let begin = async {
+            if !self.wire.pass(Kind::Request).await {
+                return None;
+            }
+            let stream = self.server.watch(resource, namespace, options).await?;
+            self.wire.pass(Kind::Answer).await.then_some(stream)
+        };
+        let begun = clock::timeout(PATIENCE, begin).await;
+        self.alive().await;
+        match begun {
+            Ok(Some(stream)) => Ok(Box::new(Through { stream, door: self.clone(), coming: None, over: false })),
+            _ => Err(Status::service_unavailable("no watch")),
+        }
+    }
+
+    /// Discovery is asked for, whether the server knows Assignments; it does.
+    async fn raw(&self, _: RawRequest) -> Result<RawReply, Status> {
+        self.alive().await;
+        let passed = clock::timeout(PATIENCE, async {
+            self.wire.pass(Kind::Request).await && self.wire.pass(Kind::Answer).await
+        });
+        match passed.await {
+            Ok(true) => Ok(RawReply { code: 200, headers: Vec::new(), body: Box::new(Nothing) }),
+            _ => Err(Status::timeout("no answer", 0)),
+        }
+    }
+}
+
+struct Nothing;
+
+#[async_trait]
+impl RawBody for Nothing {
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        None
+    }
+}
+
+struct Through {
+    stream: Stream,
+    door: Door,
+    /// What the server has said and is still on its way.
+    coming: Option<Result<Option<Vec<Event>>, ()>>,
+    over: bool,
+}
+
+#[async_trait]
+impl Watch for Through {
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        if self.over {
+            return None;
+        }
+        if self.coming.is_none() {
+            self.coming = Some(self.stream.next().await);
+        }
+        let arrived = clock::timeout(SILENCE, self.door.wire.pass(Kind::Stream)).await;
+        self.door.alive().await;
+        let broken = match (self.coming.take(), arrived) {
+            (Some(Ok(events)), Ok(true)) => return events,
+            (Some(Ok(_)), _) => "the connection is silent",
+            _ => "the connection broke",
+        };
+        self.over = true;
+        Some(vec![Event::Error(Status::service_unavailable(broken))])
+    }
+}

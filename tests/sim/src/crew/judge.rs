@@ -1,0 +1,71 @@
+//! Whether it went as it must.
+
+use std::collections::BTreeMap;
+
+use oarlock_client::{Client, ListOptions};
+use oarlock_meta::Revision;
+use oarlock_schema::Obj;
+use serde_json::Value;
+
+use super::door::Claimed;
+use super::users::kind;
+
+/// F1: what was written under a claim lies between its epoch and the unit's next. `epochs`: of each unit, the revisions at which it was assigned.
+pub(super) fn fenced(claimed: &[Claimed], epochs: &BTreeMap<String, Vec<u64>>) {
+    for Claimed { fence, revision } in claimed {
+        let all = epochs.get(fence.unit.as_str()).map(Vec::as_slice).unwrap_or_default();
+        assert!(all.contains(&fence.epoch.get()), "{fence} was never assigned");
+        let next = all.iter().copied().filter(|epoch| *epoch > fence.epoch.get()).min().unwrap_or(u64::MAX);
+        let inside = (fence.epoch.get()..next).contains(&revision.get());
+        assert!(inside, "F1: a write under {fence} is at {revision}, its unit went on at {next}");
+    }
+}
+
+/// C1: what is not as it should be; empty when all is.
+pub(super) async fn workloads(client: &Client, wanted: &BTreeMap<String, u64>) -> Vec<String> {
+    let list = async |group, plural| -> Result<Vec<Value>, String> {
+        let list = client.list(kind(group, plural), "default", ListOptions::default()).await;
+        let list = list.map_err(|status| status.to_string())?;
+        Ok(list.items.iter().map(|item| serde_json::from_slice(&item.bytes).unwrap()).collect())
+    };
+    let (sets, pods) = match (list("apps", "replicasets").await, list("", "pods").await) {
+        (Ok(sets), Ok(pods)) => (sets, pods),
+        (Err(error), _) | (_, Err(error)) => return vec![error],
+    };
+    let mut wrong = Vec::new();
+    let owner =
+        |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap_or_default().to_owned();
+    for (name, replicas) in wanted {
+        let of_it: Vec<_> = sets.iter().filter(|set| set["metadata"]["labels"]["app"] == name.as_str()).collect();
+        let [set] = of_it.as_slice() else {
+            wrong.push(format!("{name} has {} ReplicaSets", of_it.len()));
+            continue;
+        };
+        let mine: Vec<_> = pods.iter().filter(|pod| owner(pod) == set["metadata"]["uid"].as_str().unwrap()).collect();
+        let unbound = mine.iter().filter(|pod| pod["spec"]["nodeName"].is_null()).count();
+        if mine.len() as u64 != *replicas || unbound > 0 {
+            wrong.push(format!("{name} wants {replicas}, has {} of which {unbound} unbound", mine.len()));
+        }
+    }
+    let known = |pod: &&Value| sets.iter().any(|set| set["metadata"]["uid"].as_str() == Some(&owner(pod)));
+    wrong.extend(pods.iter().filter(|pod| !known(pod)).map(|pod| format!("{} is an orphan", pod["metadata"]["name"])));
+    let stray = sets.iter().filter(|set| !wanted.contains_key(set["metadata"]["labels"]["app"].as_str().unwrap_or("")));
+    wrong.extend(stray.map(|set| format!("{} is left over", set["metadata"]["name"])));
+    wrong
+}
+
+/// S2: pods by uid, with the node that each was first seen on.
+#[derive(Debug, Default)]
+pub(super) struct Nodes(BTreeMap<String, String>);
+
+impl Nodes {
+    /// A pod as it was written.
+    pub(super) fn see(&mut self, pod: &Obj, revision: Revision) {
+        let node = pod.at(&["spec", "nodeName"]).and_then(|node| node.as_str()).unwrap_or_default().to_owned();
+        if node.is_empty() {
+            return;
+        }
+        let first = self.0.entry(pod.meta().uid().to_owned()).or_insert_with(|| node.clone());
+        assert_eq!(*first, node, "S2: at {revision} {} is bound again", pod.meta().name());
+    }
+}

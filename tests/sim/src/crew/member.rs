@@ -1,0 +1,107 @@
+//! A process of the crew: its own actors, with real placement and real controllers or a real scheduler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_bus::{Bus, Exchange, Identity};
+use oarlock_client::Client;
+use oarlock_placement::Options;
+use oarlock_runtime::shutdown::{Graces, shutdown};
+use oarlock_runtime::{Gate, System};
+use oarlock_scheduler::{Config, Scheduler};
+
+use super::door::Door;
+use crate::replicas::wire::{Marks, Wire};
+
+/// How long an orderly end may take in each phase, and how soon what is dead is taken down.
+const GRACE: Duration = Duration::from_secs(5);
+const BURIAL: Duration = Duration::from_millis(100);
+/// How often actors are looked at whether they get on.
+const TICK: Duration = Duration::from_secs(2);
+/// Nodes have no kubelets here that say how they are, and nobody looks at Services.
+const DISABLED: [&str; 5] = [
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "endpoints-controller",
+    "endpointslice-controller",
+    "clusterrole-aggregation-controller",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Controllers,
+    Scheduler,
+}
+
+/// See the module's text.
+pub(super) struct Member {
+    identity: Identity,
+    door: Door,
+    system: System,
+}
+
+impl Member {
+    /// Starts one whose messages go through `door`.
+    pub(super) async fn start(role: Role, host: String, door: Door, exchange: Option<&Exchange>) -> Self {
+        let options = oarlock_runtime::Options { host: host.as_str().into(), tick: TICK, watchdog: None };
+        let system = System::start(options).await.unwrap();
+        let client = Client::new(Arc::new(door.clone()));
+        let (role_name, on_bus, units) = match role {
+            Role::Controllers => ("controllers", oarlock_bus::Role::Controllers, oarlock_controllers::units()),
+            Role::Scheduler => ("scheduler", oarlock_bus::Role::Scheduler, oarlock_scheduler::units()),
+        };
+        let name = oarlock_mesh::member_name(role_name, &host);
+        let identity = Identity::new(on_bus, &name).unwrap();
+        let bus = exchange.map(|exchange| Bus::memory(exchange, identity.clone()));
+        if let Some(bus) = &bus {
+            oarlock_mesh::attend(&system, bus).await.unwrap();
+        }
+        let member = Options { role: role_name, units, name, bus: bus.clone() };
+        let placement = oarlock_placement::start(&system, client.clone(), member).await.unwrap();
+        match role {
+            Role::Controllers => {
+                let each = client.clone();
+                let clients = Arc::new(move |_: &str| each.clone());
+                let disable = DISABLED.map(str::to_owned).to_vec();
+                let options = oarlock_controllers::Options { disable, root_ca: String::new(), placement };
+                oarlock_controllers::start(&system, client, clients, options).await.unwrap();
+            }
+            Role::Scheduler => {
+                Scheduler::spawn(&system, client, Config { placement, bus, ..Config::default() }).await.unwrap();
+            }
+        }
+        Self { identity, door, system }
+    }
+
+    /// Whose voice it has on the bus.
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The way to the server.
+    pub(super) fn wire(&self) -> &Wire {
+        &self.door.wire
+    }
+
+    /// Kills it: nothing of it is heard any more, but what it has sent arrives.
+    pub(super) fn kill(self: Arc<Self>, net: &Gate, marks: &Marks) {
+        self.sound();
+        marks.note("killed", 1);
+        self.door.life.cancel();
+        net.spawn("burial", async move {
+            shutdown(&self.system, Graces::all(BURIAL)).await;
+        })
+        .unwrap();
+    }
+
+    /// Ends it in order.
+    pub(super) async fn end(&self) {
+        self.sound();
+        shutdown(&self.system, Graces::all(GRACE)).await;
+    }
+
+    /// Nothing that is done to a process makes it fail.
+    pub(super) fn sound(&self) {
+        assert_eq!(self.system.fatal(), None);
+    }
+}

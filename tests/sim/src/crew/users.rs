@@ -1,0 +1,119 @@
+//! Who wants something of the crew: users with Deployments, and the kubelets of nodes that let go of pods.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use oarlock_client::{Client, DeleteOptions, ListOptions, PatchType, Propagation, WriteOptions, decode};
+use oarlock_runtime::{Rng, clock};
+use oarlock_schema::{Obj, Resource, resource};
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "default";
+const NODES: usize = 3;
+/// Few, so that what happens to one is much.
+const NAMES: u64 = 6;
+const MOST: u64 = 5;
+const AGAIN: Duration = Duration::from_millis(200);
+
+pub(super) fn kind(group: &str, plural: &str) -> &'static Resource {
+    resource(group, "v1", plural).unwrap()
+}
+
+fn object(kind: &'static Resource, json: Value) -> Obj {
+    decode(kind.ty, json.to_string().as_bytes()).unwrap()
+}
+
+/// Users and kubelets are patient: they say it until it is done.
+async fn surely<T>(what: impl AsyncFn() -> Result<T, oarlock_meta::Status>) -> T {
+    loop {
+        match what().await {
+            Ok(done) => return done,
+            Err(status) if status.code >= 500 || status.is_conflict() => clock::sleep(AGAIN).await,
+            Err(status) => panic!("{status}"),
+        }
+    }
+}
+
+/// Everything that is there before the crew.
+pub(super) async fn prepare(client: &Client) {
+    let make = async |kind: &'static Resource, json: Value| {
+        surely(async || match client.create(kind, object(kind, json.clone())).await {
+            Err(status) if status.is_already_exists() => Ok(()),
+            other => other.map(drop),
+        })
+        .await;
+    };
+    make(kind("", "namespaces"), json!({"metadata": {"name": NAMESPACE}})).await;
+    make(kind("", "namespaces"), json!({"metadata": {"name": "kube-system"}})).await;
+    let (nodes, room) = (kind("", "nodes"), json!({"cpu": "64", "memory": "256Gi", "pods": "110"}));
+    for number in 0..NODES {
+        let name = format!("node-{number}");
+        let ready = json!([{"type": "Ready", "status": "True", "reason": "KubeletReady"}]);
+        let status = json!({"capacity": room, "allocatable": room, "conditions": ready});
+        let node = json!({"metadata": {"name": name}, "status": status});
+        make(nodes, node).await;
+        // Admission taints a new node until its kubelet reports.
+        let patch = (PatchType::Merge, json!({"spec": {"taints": null}}).to_string());
+        surely(async || client.patch(nodes, "", ("", &name), patch.clone(), WriteOptions::default()).await).await;
+    }
+}
+
+/// Pods that are to end, end: without kubelets nobody else would let them go.
+pub(super) async fn kubelets(client: Client, enough: Arc<AtomicBool>) {
+    let pods = kind("", "pods");
+    while !enough.load(Ordering::Relaxed) {
+        clock::sleep(AGAIN).await;
+        let Ok(list) = client.list(pods, NAMESPACE, ListOptions::default()).await else { continue };
+        for pod in
+            list.items.iter().map(|pod| pod.obj().unwrap()).filter(|pod| pod.meta().deletion_timestamp().is_some())
+        {
+            let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+            // Whoever was faster did the same.
+            let _done = client.delete(pods, NAMESPACE, pod.meta().name(), options).await;
+        }
+    }
+}
+
+/// One user; what was wanted last, by name.
+pub(super) async fn user(client: Client, mut rng: Rng, calls: u64, prefix: String) -> BTreeMap<String, u64> {
+    let (deployments, mut wanted) = (kind("apps", "deployments"), BTreeMap::new());
+    for _ in 0..calls {
+        clock::sleep(rng.jitter(Duration::from_millis(900), 90)).await;
+        let name = format!("{prefix}{}", rng.below(NAMES));
+        let replicas = rng.below(MOST + 1);
+        let (known, doomed) = (wanted.contains_key(&name), rng.chance(1, 4));
+        if doomed {
+            wanted.remove(&name);
+        } else {
+            wanted.insert(name.clone(), replicas);
+        }
+        if !known && !doomed {
+            let labels = json!({"app": name});
+            let spec = json!({"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]});
+            let json = json!({
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": labels},
+                    "template": {"metadata": {"labels": labels}, "spec": spec},
+                },
+            });
+            // One of this name may still be going.
+            surely(async || client.create(deployments, object(deployments, json.clone())).await).await;
+        } else if doomed {
+            let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+            surely(async || match client.delete(deployments, NAMESPACE, &name, options.clone()).await {
+                Err(status) if status.is_not_found() => Ok(()),
+                other => other.map(drop),
+            })
+            .await;
+        } else {
+            let patch = (PatchType::Merge, json!({"spec": {"replicas": replicas}}).to_string());
+            let key = (NAMESPACE, name.as_str());
+            surely(async || client.patch(deployments, "", key, patch.clone(), WriteOptions::default()).await).await;
+        }
+    }
+    wanted
+}

@@ -1,0 +1,238 @@
+//! One seed: a server, a crew, users, and who disturbs them; then the judgement.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use oarlock_bus::Exchange;
+use oarlock_client::{Client, Event, ListOptions};
+use oarlock_runtime::{Gate, Rng, clock, rng};
+use oarlock_storage::testing::faulty::Faults;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use super::door::{Claimed, Door};
+use super::judge::{self, Nodes};
+use super::member::{Member, Role};
+use super::users::{self, kind};
+use crate::replicas::history::Recorder;
+use crate::replicas::replica::Replica;
+use crate::replicas::truth::Truth;
+use crate::replicas::wire::{EVERYTHING, Kind, Marks, Way, Wire};
+
+/// Within this after the last fault everything must be in order.
+pub(super) const HEALED: Duration = Duration::from_secs(30);
+const USERS: u64 = 2;
+const CALLS: u64 = 30;
+const FAITHFUL: Faults = Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
+/// Whoever is there at the start.
+const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
+/// Longer than a Lease, so that units move.
+const LONG: Duration = Duration::from_secs(25);
+/// Within this all units are where they belong, so long as nobody disturbs anything: a Lease that runs out, then one step of balance after the other.
+const AFTERMATH: Duration = Duration::from_secs(40);
+
+/// What a seed showed.
+#[derive(Debug)]
+pub(super) struct Shown {
+    /// How often each fault bit.
+    pub(super) marks: BTreeMap<&'static str, u64>,
+    /// How many writes were made under a claim.
+    pub(super) fenced: u64,
+}
+
+struct World {
+    server: Arc<Replica>,
+    net: Gate,
+    marks: Arc<Marks>,
+    claimed: Arc<Mutex<Vec<Claimed>>>,
+    members: Mutex<Vec<(Role, Arc<Member>)>>,
+    /// Where they hear one another; some worlds have none.
+    exchange: Option<Exchange>,
+    hosts: AtomicU64,
+    /// How often units were assigned.
+    moves: AtomicU64,
+    enough: Arc<AtomicBool>,
+}
+
+/// Runs a seed in its universe.
+pub(super) async fn run(_: u64) -> Shown {
+    let mut rng = rng::with(Rng::fork);
+    let (net, people) = (Gate::new("net"), Gate::new("people"));
+    let marks = Arc::new(Marks::default());
+    let recorder = Arc::new(Recorder::new());
+    let truth = Arc::new(Truth::new(Arc::clone(&recorder)).await);
+    let log = Arc::clone(&truth);
+    let server = Arc::new(Replica::new("api".to_owned(), &mut rng, log, FAITHFUL, net.clone(), Arc::clone(&marks)));
+    server.start().await;
+    let world = Arc::new(World {
+        server,
+        net,
+        marks,
+        claimed: Arc::default(),
+        members: Mutex::default(),
+        exchange: rng.chance(3, 4).then(Exchange::new),
+        hosts: AtomicU64::new(0),
+        moves: AtomicU64::new(0),
+        enough: Arc::default(),
+    });
+    let admin = Client::new(Arc::new(world.door(&mut rng)));
+    users::prepare(&admin).await;
+    let watched = people.spawn("observer", world.clone().observe(admin.clone())).unwrap();
+    for role in CREW {
+        world.join(role, &mut rng).await;
+    }
+    people.spawn("kubelets", users::kubelets(admin.clone(), Arc::clone(&world.enough))).unwrap();
+    let wishes: Vec<_> = (0..USERS).map(|n| users::user(admin.clone(), rng.fork(), CALLS, format!("d{n}-"))).collect();
+    let faults = world.disturb(rng.fork());
+    let ((), wanted) = futures::join!(faults, join_all(wishes));
+    let wanted: BTreeMap<String, u64> = wanted.into_iter().flatten().collect();
+    world.settle(&admin, &wanted).await;
+    world.enough.store(true, Ordering::Relaxed);
+    watched.await.unwrap();
+    let members = std::mem::take(&mut *world.members.lock());
+    for (_, member) in members {
+        member.end().await;
+    }
+    let claimed = world.claimed.lock().clone();
+    let epochs = recorder.writes("oarlock.dev/assignments/");
+    judge::fenced(&claimed, &epochs);
+    let moved: usize = epochs.values().map(|epochs| epochs.len().saturating_sub(1)).sum();
+    world.marks.note("unit moved", moved as u64);
+    Shown { marks: world.marks.all(), fenced: claimed.len() as u64 }
+}
+
+impl World {
+    fn door(&self, rng: &mut Rng) -> Door {
+        Door {
+            server: Arc::clone(&self.server),
+            wire: Arc::new(Wire::new(rng.fork(), Arc::clone(&self.marks))),
+            net: self.net.clone(),
+            life: CancellationToken::new(),
+            claimed: Arc::clone(&self.claimed),
+            marks: Arc::clone(&self.marks),
+        }
+    }
+
+    async fn join(&self, role: Role, rng: &mut Rng) {
+        let host = format!("h{}", self.hosts.fetch_add(1, Ordering::Relaxed));
+        let member = Member::start(role, host, self.door(rng), self.exchange.as_ref()).await;
+        self.members.lock().push((role, Arc::new(member)));
+    }
+
+    /// One fault after the other, each at a member drawn anew; all are over when it returns.
+    async fn disturb(&self, mut rng: Rng) {
+        for _ in 0..2 + rng.below(3) {
+            clock::sleep(rng.jitter(Duration::from_secs(4), 90)).await;
+            let at = rng.below(self.members.lock().len() as u64) as usize;
+            let (role, member) = self.members.lock()[at].clone();
+            let wire = member.wire();
+            let (short, long) = (rng.jitter(Duration::from_secs(3), 90), LONG);
+            match rng.below(8) {
+                0 | 1 => {
+                    self.members.lock().remove(at);
+                    self.hush(&member, true);
+                    member.kill(&self.net, &self.marks);
+                    clock::sleep(if rng.chance(1, 2) { short } else { long }).await;
+                    self.join(role, &mut rng).await;
+                }
+                2 => during(wire, ("partition", EVERYTHING, Way::Lost), long).await,
+                3 => during(wire, ("answers lost", &[Kind::Answer, Kind::Stream], Way::Lost), short).await,
+                // What it has sent arrives when it wakes, its units long gone.
+                4 => {
+                    self.hush(&member, true);
+                    during(wire, ("asleep", EVERYTHING, Way::Held), if rng.chance(1, 2) { short } else { long }).await;
+                    self.hush(&member, false);
+                }
+                // It works, and nobody hears it.
+                5 => self.hushed(&member, short).await,
+                // Nobody hears anybody, for longer than a Lease.
+                6 => self.silence(LONG).await,
+                _ => during(wire, ("late", EVERYTHING, Way::Late(Duration::from_secs(2))), short).await,
+            }
+        }
+    }
+
+    /// Parts a member from the bus, or not.
+    fn hush(&self, member: &Member, hush: bool) {
+        let Some(exchange) = &self.exchange else { return };
+        if hush {
+            exchange.cut(member.identity());
+        } else {
+            exchange.heal(member.identity());
+        }
+    }
+
+    async fn hushed(&self, member: &Member, a_while: Duration) {
+        self.hush(member, true);
+        clock::sleep(a_while).await;
+        self.hush(member, false);
+    }
+
+    /// Takes the bus away: nobody is suspected then, so nothing moves.
+    async fn silence(&self, a_while: Duration) {
+        let Some(exchange) = &self.exchange else { return };
+        // Whoever fell silent before may still be moved away from.
+        clock::sleep(AFTERMATH).await;
+        exchange.stop();
+        let before = self.moves.load(Ordering::Relaxed);
+        clock::sleep(a_while).await;
+        assert_eq!(self.moves.load(Ordering::Relaxed), before, "units moved while nobody could hear anybody");
+        self.marks.note("no bus", 1);
+        exchange.start();
+    }
+
+    /// Waits until everything is in order.
+    async fn settle(&self, admin: &Client, wanted: &BTreeMap<String, u64>) {
+        let deadline = clock::after(HEALED);
+        loop {
+            let wrong = judge::workloads(admin, wanted).await;
+            if wrong.is_empty() {
+                return;
+            }
+            assert!(clock::now() < deadline, "C1: {HEALED:?} after the last fault: {wrong:#?}");
+            clock::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// Follows pods and Assignments.
+    async fn observe(self: Arc<Self>, admin: Client) {
+        let (assignments, pods) = (kind("oarlock.dev", "assignments"), kind("", "pods"));
+        let begin = || ListOptions { allow_bookmarks: true, ..ListOptions::default() };
+        let mut nodes = Nodes::default();
+        let mut moves = admin.watch(assignments, "", begin()).await.unwrap();
+        let mut bound = admin.watch(pods, "", begin()).await.unwrap();
+        loop {
+            let events = tokio::select! {
+                biased;
+                events = moves.next() => events,
+                events = bound.next() => events,
+                () = clock::sleep(Duration::from_secs(1)) => Some(Vec::new()),
+            };
+            for event in events.expect("the observer's watch has ended") {
+                let object = match event {
+                    Event::Added(object) | Event::Modified(object) => object,
+                    Event::Error(status) => panic!("the observer's watch: {status}"),
+                    Event::Deleted(_) | Event::Bookmark { .. } => continue,
+                };
+                let obj = object.obj().unwrap();
+                if obj.ty() == pods.ty {
+                    nodes.see(&obj, object.revision);
+                } else {
+                    self.moves.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            if self.enough.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
+async fn during(wire: &Wire, (fault, what, way): (&'static str, &'static [Kind], Way), a_while: Duration) {
+    let cut = wire.cut(fault, what, way);
+    clock::sleep(a_while).await;
+    wire.heal(cut);
+}

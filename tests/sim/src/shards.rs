@@ -1,0 +1,38 @@
+//! Several scheduler processes over one API server, in virtual time: shards propose, one arbiter decides, and somebody disturbs them.
+//!
+//! A seed is one world: a real API server (store, View, admission, verbs) in this process; three schedulers, each with a system of actors, placement,
+//! caches that lag behind by as much as the seed says, and a place on a bus in memory; a load that fills the nodes, churns, and puts pods onto nodes past
+//! the schedulers. Processes are killed and started, the bus is cut, units are taken away. In the end every pod has a node, and `oarlock-check`, which
+//! shares no code with the scheduler, judges each binding by a replay of what was written (`tests/check/src/placement.rs`).
+//!
+//! Without refusals nothing has been shown: a sweep without them is void, as is one in which a fault did not occur.
+//!
+//! ```text
+//! OARLOCK_SEED=3 cargo test -p oarlock-tests-sim shards
+//! OARLOCK_SEEDS=100 cargo test -p oarlock-tests-sim shards
+//! ```
+
+mod line;
+mod load;
+mod log;
+mod member;
+mod world;
+
+use std::collections::BTreeMap;
+
+use oarlock_runtime::Universe;
+
+#[test]
+fn shards_bind_every_pod_once_and_break_no_constraint() {
+    let swept = Universe::sweep_threads(12, world::run);
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (seed, outcome) in &swept {
+        let shown = &outcome.value;
+        println!("seed {seed}: {shown:?}");
+        shown.iter().for_each(|(what, count)| *sums.entry(*what).or_default() += count);
+    }
+    println!("{} seeds: {sums:?}", swept.len());
+    let lacking: Vec<&str> =
+        world::SHOWN.into_iter().filter(|what| sums.get(what).is_none_or(|count| *count == 0)).collect();
+    assert!(lacking.is_empty() || swept.len() == 1, "void: no {lacking:?}");
+}

@@ -1,0 +1,120 @@
+//! The way from a process to the API server: every message takes its time, and a process that is dead hears nothing more. What it has sent
+//! arrives all the same.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use oarlock_apiserver::InProcess;
+use oarlock_client::{
+    Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
+};
+use oarlock_meta::Status;
+use oarlock_runtime::{Gate, Instant, Rng, clock};
+use oarlock_schema::Resource;
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// Most messages take no longer.
+const SOON: u64 = 3;
+/// One in so many takes longer.
+const RARELY: u64 = 40;
+/// That is at most so long, in milliseconds.
+const LATE: u64 = 400;
+
+/// See the module's text.
+#[derive(Clone)]
+pub(super) struct Line {
+    pub(super) api: Arc<InProcess>,
+    pub(super) life: CancellationToken,
+    pub(super) net: Gate,
+    pub(super) rng: Arc<Mutex<Rng>>,
+}
+
+impl Line {
+    fn delay(&self) -> Duration {
+        let mut rng = self.rng.lock();
+        let most = if rng.chance(1, RARELY) { LATE } else { SOON };
+        Duration::from_millis(rng.below(most))
+    }
+
+    async fn or_dead<T>(&self, future: impl Future<Output = T>) -> T {
+        tokio::select! {
+            biased;
+            () = self.life.cancelled() => std::future::pending().await,
+            value = future => value,
+        }
+    }
+}
+
+#[async_trait]
+impl Transport for Line {
+    async fn call(&self, request: Request) -> Result<Reply, Status> {
+        let (there, back, api) = (self.delay(), self.delay(), self.api.clone());
+        let sent = self.net.spawn("call", async move {
+            clock::sleep(there).await;
+            let answer = api.call(request).await;
+            clock::sleep(back).await;
+            answer
+        });
+        let sent = sent.map_err(|closed| Status::service_unavailable(closed.to_string()))?;
+        let answer = self.or_dead(sent).await;
+        answer.map_err(|error| Status::internal_error(error.to_string()))?
+    }
+
+    async fn watch(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        options: ListOptions,
+    ) -> Result<WatchStream, Status> {
+        let stream = self.or_dead(self.api.watch(resource, namespace, options)).await?;
+        Ok(Box::new(Late { stream, line: self.clone(), come: VecDeque::new(), ended: false }))
+    }
+
+    /// What members ask: whether the server knows Assignments. In process there is no discovery to ask.
+    async fn raw(&self, request: RawRequest) -> Result<RawReply, Status> {
+        assert_eq!(request.path, "/apis/oarlock.dev/v1");
+        self.or_dead(clock::sleep(self.delay())).await;
+        Ok(RawReply { code: 200, headers: Vec::new(), body: Box::new(Nothing) })
+    }
+}
+
+struct Nothing;
+
+#[async_trait]
+impl RawBody for Nothing {
+    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
+        None
+    }
+}
+
+/// A watch whose events come late, in their order.
+struct Late {
+    stream: WatchStream,
+    line: Line,
+    come: VecDeque<(Instant, Vec<Event>)>,
+    ended: bool,
+}
+
+#[async_trait]
+impl Watch for Late {
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        loop {
+            if let Some((at, _)) = self.come.front() {
+                let at = *at;
+                self.line.or_dead(clock::sleep_until(at)).await;
+                return self.come.pop_front().map(|(_, events)| events);
+            }
+            if self.ended {
+                return None;
+            }
+            match self.line.or_dead(self.stream.next()).await {
+                Some(events) => self.come.push_back((clock::after(self.line.delay()), events)),
+                None => self.ended = true,
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Nodes, and pods with every kind of constraint.
+
+use oarlock_client::{Client, DeleteOptions, ListOptions, PatchType, WriteOptions, decode};
+use oarlock_runtime::Rng;
+use serde_json::{Value, json};
+
+use super::log::{json as shown, kind};
+
+pub(super) const NODES: usize = 12;
+/// Pods of half a core that fill the nodes.
+pub(super) const ROOM: usize = NODES * 4;
+
+/// Makes nodes of two cores in three zones.
+pub(super) async fn nodes(admin: &Client) {
+    for number in 0..NODES {
+        let (name, zone) = (format!("n{number}"), format!("z{}", number % 3));
+        let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
+        let node = json!({"metadata": {"name": name, "labels": labels}});
+        admin.create(kind("nodes"), decode(kind("nodes").ty, node.to_string().as_bytes()).unwrap()).await.unwrap();
+        let sizes = json!({"cpu": "2", "memory": "8Gi", "pods": "110"});
+        let status = json!({"status": {"capacity": sizes, "allocatable": sizes}}).to_string();
+        let patch = (PatchType::Merge, status);
+        admin.patch(kind("nodes"), "status", ("", &name), patch, WriteOptions::default()).await.unwrap();
+    }
+}
+
+/// What kinds of pods there are, of twelve.
+fn app(number: usize) -> &'static str {
+    match number % 12 {
+        0 => "apart",
+        1 => "port",
+        2 | 3 => "even",
+        _ => "plain",
+    }
+}
+
+fn pod(number: usize, node: Option<&str>) -> Value {
+    let app = if node.is_some() { "intruder" } else { app(number) };
+    let mut container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": "500m"}}});
+    let mut spec = json!({"terminationGracePeriodSeconds": 0});
+    let selector = json!({"matchLabels": {"app": app}});
+    match app {
+        "port" => container["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]),
+        "apart" => {
+            let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
+            let terms = json!({"requiredDuringSchedulingIgnoredDuringExecution": [term]});
+            spec["affinity"] = json!({"podAntiAffinity": terms});
+        }
+        "even" => {
+            spec["topologySpreadConstraints"] = json!([{
+                "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": selector,
+            }]);
+        }
+        _ => {}
+    }
+    spec["containers"] = json!([container]);
+    if let Some(node) = node {
+        spec["nodeName"] = json!(node);
+    }
+    json!({"metadata": {"name": format!("{app}-{number}"), "namespace": "default", "labels": {"app": app}}, "spec": spec})
+}
+
+/// Creates so many pods; `made` counts all that ever were.
+pub(super) async fn create(admin: &Client, made: &mut usize, count: usize) {
+    for _ in 0..count {
+        *made += 1;
+        let pod = pod(*made, None).to_string();
+        admin.create(kind("pods"), decode(kind("pods").ty, pod.as_bytes()).unwrap()).await.unwrap();
+    }
+}
+
+/// Puts a pod onto a node past the schedulers.
+pub(super) async fn intrude(admin: &Client, made: &mut usize, node: usize) {
+    *made += 1;
+    let pod = pod(*made, Some(&format!("n{node}"))).to_string();
+    admin.create(kind("pods"), decode(kind("pods").ty, pod.as_bytes()).unwrap()).await.unwrap();
+}
+
+/// Every pod: name and node.
+pub(super) async fn pods(admin: &Client) -> Vec<(String, Option<String>)> {
+    let list = admin.list(kind("pods"), "default", ListOptions::default()).await.unwrap();
+    let each = list.items.iter().map(|object| {
+        let node = shown(object)["spec"]["nodeName"].as_str().map(str::to_owned);
+        (object.name().to_string(), node)
+    });
+    each.collect()
+}
+
+pub(super) async fn delete(admin: &Client, name: &str) {
+    admin.delete(kind("pods"), "default", name, DeleteOptions::default()).await.unwrap();
+}
+
+/// Deletes one pod in so many of those that have a node; how many.
+pub(super) async fn churn(admin: &Client, rng: &mut Rng, one_in: u64) -> usize {
+    let mut gone = 0;
+    for (name, node) in pods(admin).await {
+        if node.is_some() && !name.starts_with("intruder") && rng.chance(1, one_in) {
+            delete(admin, &name).await;
+            gone += 1;
+        }
+    }
+    gone
+}

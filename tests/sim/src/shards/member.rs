@@ -1,0 +1,86 @@
+//! One scheduler process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_apiserver::{InProcess, Server};
+use oarlock_auth::UserInfo;
+use oarlock_bus::{Bus, Exchange, Identity, Role};
+use oarlock_client::Client;
+use oarlock_runtime::shutdown::{Graces, shutdown};
+use oarlock_runtime::{Gate, Options, Rng, System, clock};
+use oarlock_scheduler::{Config, Scheduler};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::line::Line;
+
+/// How soon what is dead is taken down.
+const BURIAL: Duration = Duration::from_millis(100);
+
+/// See the module's text.
+pub(super) struct Member {
+    pub(super) host: String,
+    pub(super) identity: Identity,
+    life: CancellationToken,
+    system: System,
+}
+
+impl Member {
+    pub(super) async fn start(host: String, server: &Server, exchange: &Exchange, net: &Gate, rng: Rng) -> Self {
+        let options = Options { host: host.as_str().into(), tick: Duration::from_secs(2), watchdog: None };
+        let system = System::start(options).await.unwrap();
+        let life = CancellationToken::new();
+        let user = UserInfo::new("system:kube-scheduler", ["system:authenticated"]);
+        let api = Arc::new(InProcess::new(server.clone(), user, "kube-scheduler/1"));
+        let line = Line { api, life: life.clone(), net: net.clone(), rng: Arc::new(Mutex::new(rng)) };
+        let client = Client::new(Arc::new(line));
+        let name = oarlock_mesh::member_name("scheduler", &host);
+        let identity = Identity::new(Role::Scheduler, &name).unwrap();
+        let bus = Bus::memory(exchange, identity.clone());
+        oarlock_mesh::attend(&system, &bus).await.unwrap();
+        let bus = Some(bus);
+        let units = oarlock_scheduler::units();
+        let member = oarlock_placement::Options { role: "scheduler", units, name, bus: bus.clone() };
+        let placement = oarlock_placement::start(&system, client.clone(), member).await.unwrap();
+        let config = Config { placement, bus, ..Config::default() };
+        Scheduler::spawn(&system, client, config).await.unwrap();
+        Self { host, identity, life, system }
+    }
+
+    /// What its scheduler shows.
+    pub(super) fn seen(&self) -> Value {
+        let actors = self.system.snapshot();
+        actors.into_iter().find(|actor| actor.kind == "scheduler.shard").map(|actor| actor.state).unwrap_or_default()
+    }
+
+    /// What all its actors show.
+    pub(super) fn all(&self) -> Vec<String> {
+        let show = |actor: oarlock_runtime::ActorStatus| {
+            let error = actor.last_error.unwrap_or_default();
+            format!("{} {}: {} {error}", actor.kind, actor.key, actor.state)
+        };
+        self.system.snapshot().into_iter().map(show).collect()
+    }
+
+    /// Whether it decides.
+    pub(super) fn decides(&self) -> bool {
+        self.seen()["decides"] == true
+    }
+
+    /// Kills it: nothing more is heard of it, but what it has sent arrives.
+    pub(super) async fn kill(self, exchange: &Exchange) {
+        assert_eq!(self.system.fatal(), None);
+        self.life.cancel();
+        exchange.cut(&self.identity);
+        clock::sleep(BURIAL).await;
+        shutdown(&self.system, Graces::all(BURIAL)).await;
+    }
+
+    /// Ends it in good order.
+    pub(super) async fn end(self) {
+        assert_eq!(self.system.fatal(), None);
+        shutdown(&self.system, Graces::default()).await;
+    }
+}

@@ -1,0 +1,245 @@
+//! One seed: an API server, three schedulers, the load and who disturbs them; then the judgement.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use oarlock_apiserver::streaming::Kubelets;
+use oarlock_apiserver::{Assembly, Config, InProcess, Server, assemble, bootstrap};
+use oarlock_auth::{Authenticators, UserInfo};
+use oarlock_bus::Exchange;
+use oarlock_check::placement::{Rules, judge};
+use oarlock_client::{Client, DeleteOptions, ListOptions};
+use oarlock_pki::{Pki, ServingNames, SigningKey, UnixTime};
+use oarlock_runtime::shutdown::{Graces, shutdown};
+use oarlock_runtime::{Gate, Options, Rng, System, clock, rng};
+use oarlock_schema::resource;
+use oarlock_storage::MemoryLog;
+
+use super::load;
+use super::log::{Recorder, kind};
+use super::member::Member;
+
+const MEMBERS: usize = 3;
+/// Disturbances of one seed.
+const ROUNDS: u64 = 8;
+/// Revisions that the slowest of the lines needs to catch up, generously.
+const LAG: u64 = 150;
+
+/// What a sweep must have come to.
+pub(super) const SHOWN: [&str; 9] = [
+    "bindings",
+    "bindings proposed",
+    "refusals",
+    "intruders",
+    "arbiter killed",
+    "member killed",
+    "cut from the bus",
+    "no bus",
+    "unit taken away",
+];
+
+type Shown = BTreeMap<&'static str, u64>;
+
+static KEYS: LazyLock<(Pki, Arc<SigningKey>)> = LazyLock::new(|| {
+    let made = || Pki::ephemeral(&ServingNames::default(), UnixTime::since_unix_epoch(Duration::from_secs(1))).unwrap();
+    (made(), Arc::new(made().service_account))
+});
+
+struct World {
+    server: Server,
+    admin: Client,
+    exchange: Exchange,
+    net: Gate,
+    members: Vec<Member>,
+    started: usize,
+    shown: Shown,
+}
+
+async fn serve(system: &System) -> Server {
+    let (pki, signer) = &*KEYS;
+    let identity = (vec![pki.kubelet_client.certificate.clone()], pki.kubelet_client.key.to_rustls());
+    let config = Config {
+        advertise_address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        port: 6443,
+        service_cidr: "10.96.0.0/16".parse().unwrap(),
+        node_ports: (30000, 32767),
+        event_ttl: Duration::from_secs(3600),
+        request_timeout: Duration::from_secs(60),
+        goaway_chance: 0.0,
+        termination: Default::default(),
+        max_body: 3 << 20,
+        identity: "api".to_owned(),
+        ca_pem: String::new(),
+        client_ca_pem: String::new(),
+        front_proxy_ca_pem: String::new(),
+        issuer: "https://sim".to_owned(),
+        jwks: String::new(),
+    };
+    let assembly = Assembly {
+        config,
+        log: Arc::new(MemoryLog::new()),
+        store: oarlock_store::Options::default(),
+        signer: Arc::clone(signer),
+        kubelets: Kubelets::new(identity, None).unwrap(),
+        // Nobody here makes service accounts, or says that nodes are ready.
+        disable_admission: ["ServiceAccount", "TaintNodesByCondition"].map(str::to_owned).to_vec(),
+    };
+    let server = assemble(system, assembly, |_| Authenticators::new()).await.unwrap();
+    let own = server.clone();
+    system.spawn_loop(&bootstrap::BOOTSTRAP, "main", move |ctx| bootstrap::run(ctx, own.clone())).await.unwrap();
+    server.state().bootstrapped().await;
+    server
+}
+
+/// Runs a seed in its universe.
+pub(super) async fn run(_seed: u64) -> Shown {
+    let mut rng = rng::with(Rng::fork);
+    let system =
+        System::start(Options { host: "api".into(), tick: Duration::from_secs(2), watchdog: None }).await.unwrap();
+    let server = serve(&system).await;
+    let admin = UserInfo::new("admin", ["system:masters"]);
+    let admin = Client::new(Arc::new(InProcess::new(server.clone(), admin, "sim/1")));
+    let net = Gate::new("net");
+    let recorder = Recorder::default();
+    recorder.start(&admin, &net);
+    let (exchange, members) = (Exchange::new(), Vec::new());
+    let mut world = World { server, admin, exchange, net, members, started: 0, shown: Shown::new() };
+    load::nodes(&world.admin).await;
+    for _ in 0..MEMBERS {
+        world.start(&mut rng).await;
+    }
+    let mut made = 0;
+    load::create(&world.admin, &mut made, load::ROOM).await;
+    // Those with wishes may find nothing where nodes are full.
+    world.settled("the first pods", load::ROOM / 8).await;
+    for _ in 0..ROUNDS {
+        let back = world.disturb(&mut rng).await;
+        let gone = load::churn(&world.admin, &mut rng, 5).await;
+        if rng.chance(1, 2) {
+            load::intrude(&world.admin, &mut made, rng.below(load::NODES as u64) as usize).await;
+            world.note("intruders", 1);
+        }
+        load::create(&world.admin, &mut made, gone).await;
+        clock::sleep(Duration::from_millis(200 + rng.below(6_000))).await;
+        if back {
+            world.start(&mut rng).await;
+        }
+        world.exchange.start();
+        world.members.iter().for_each(|member| world.exchange.heal(&member.identity));
+    }
+    // Room for everybody, whatever they want.
+    for (at, (name, _)) in load::pods(&world.admin).await.into_iter().enumerate() {
+        if name.starts_with("intruder") || (name.starts_with("plain") && at % 2 == 0) {
+            load::delete(&world.admin, &name).await;
+        }
+    }
+    world.settled("every pod", 0).await;
+    world.judge(&recorder).await;
+    let World { members, shown, net, .. } = world;
+    for member in members {
+        member.end().await;
+    }
+    shutdown(&system, Graces::default()).await;
+    net.close(Duration::from_secs(10)).await.unwrap();
+    shown
+}
+
+impl World {
+    fn note(&mut self, what: &'static str, count: u64) {
+        *self.shown.entry(what).or_default() += count;
+    }
+
+    async fn start(&mut self, rng: &mut Rng) {
+        self.started += 1;
+        let host = format!("h{}", self.started);
+        let member = Member::start(host, &self.server, &self.exchange, &self.net, rng.fork()).await;
+        self.members.push(member);
+    }
+
+    /// Does something to somebody; whether a process has to be started for it.
+    async fn disturb(&mut self, rng: &mut Rng) -> bool {
+        let arbiter = self.members.iter().position(Member::decides);
+        let any = rng.below(self.members.len() as u64) as usize;
+        match rng.below(5) {
+            0 | 1 => {
+                let which = if rng.chance(2, 3) { arbiter.unwrap_or(any) } else { any };
+                self.note(if Some(which) == arbiter { "arbiter killed" } else { "member killed" }, 1);
+                let member = self.members.remove(which);
+                self.count(&member);
+                member.kill(&self.exchange).await;
+                true
+            }
+            2 => {
+                let which = if rng.chance(1, 2) { arbiter.unwrap_or(any) } else { any };
+                self.exchange.cut(&self.members[which].identity);
+                self.note("cut from the bus", 1);
+                false
+            }
+            3 => {
+                self.exchange.stop();
+                self.note("no bus", 1);
+                false
+            }
+            _ => {
+                let unit = if rng.chance(1, 2) { "arbiter".to_owned() } else { format!("shards-{}", rng.below(16)) };
+                let units = resource("oarlock.dev", "v1", "assignments").unwrap();
+                match self.admin.delete(units, "", &unit, DeleteOptions::default()).await {
+                    Ok(_) => self.note("unit taken away", 1),
+                    Err(status) => assert!(status.is_not_found(), "{status}"),
+                }
+                false
+            }
+        }
+    }
+
+    /// Adds what a scheduler has shown.
+    fn count(&mut self, member: &Member) {
+        let seen = member.seen();
+        let sum = |counts: &serde_json::Value| {
+            counts.as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum::<u64>()
+        };
+        self.note("bindings", seen["bound"].as_u64().unwrap_or(0));
+        self.note("bindings proposed", seen["proposals"]["bound"].as_u64().unwrap_or(0));
+        self.note("refusals", sum(&seen["refused"]));
+    }
+
+    /// Waits until so many pods at most are without a node.
+    async fn settled(&self, what: &str, most: usize) {
+        let deadline = clock::after(Duration::from_secs(900));
+        loop {
+            let pods = load::pods(&self.admin).await;
+            let waiting: Vec<_> = pods.iter().filter(|(_, node)| node.is_none()).map(|(name, _)| name).collect();
+            if waiting.len() <= most {
+                return;
+            }
+            let seen = || self.members.iter().map(|member| (&member.host, member.all())).collect::<Vec<_>>();
+            assert!(!deadline.passed(), "{what}: {waiting:?} have no node; {:?}", seen());
+            clock::sleep(Duration::from_millis(250)).await;
+        }
+    }
+
+    async fn judge(&mut self, recorder: &Recorder) {
+        let mut last = Vec::new();
+        for plural in ["nodes", "pods"] {
+            let items = self.admin.list(kind(plural), "", ListOptions::default()).await.unwrap().items;
+            last.push(items.iter().map(|item| item.revision).max().unwrap_or_default());
+        }
+        let log = recorder.log([last[0], last[1]]).await;
+        let findings = judge(&log, &Rules { lag: LAG, ..Rules::default() });
+        if let (Ok(file), false) = (std::env::var("OARLOCK_LOG"), findings.broken.is_empty()) {
+            let text: Vec<String> = log.lines().map(|line| serde_json::to_string(line).unwrap()).collect();
+            std::fs::write(file, text.join("\n")).unwrap();
+        }
+        assert!(findings.broken.is_empty(), "{}", findings.show(10));
+        let full = findings.fullest.values().filter(|fullest| **fullest >= 100).count();
+        assert!(full * 4 >= load::NODES * 3, "only {full} nodes were ever full");
+        for member in std::mem::take(&mut self.members) {
+            self.count(&member);
+            self.members.push(member);
+        }
+        self.note("bindings in the log", findings.bindings);
+        self.note("excused", findings.excused);
+    }
+}
