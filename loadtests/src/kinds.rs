@@ -11,5 +11,6 @@ pub(crate) mod rollout;
 pub(crate) mod schedule;
 pub(crate) mod snapshot;
 pub(crate) mod start;
+pub(crate) mod takeover;
 pub(crate) mod watch;
 pub(crate) mod write_path;

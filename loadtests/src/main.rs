@@ -5,6 +5,7 @@
 mod args;
 mod cluster;
 mod connection;
+mod crew;
 mod following;
 mod kinds;
 mod machine;
@@ -28,11 +29,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    let scenarios = Scenario::wanted(&args.scenarios)?;
+    let mut scenarios = Scenario::wanted(&args.scenarios)?;
     if args.list {
         list(&scenarios);
         return Ok(());
     }
+    scenarios.retain(|scenario| !scenario.long || !args.scenarios.is_empty());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(run(&args, &scenarios))
 }
@@ -64,6 +66,6 @@ async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
 #[expect(clippy::print_stdout, reason = "an answer to the person who asks")]
 fn list(scenarios: &[Scenario]) {
     for scenario in scenarios {
-        println!("{:<26} {}", scenario.name, scenario.about);
+        println!("{:<31} {}", scenario.name, scenario.about);
     }
 }

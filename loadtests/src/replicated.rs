@@ -72,7 +72,7 @@ impl Replicated {
                 (cluster, processes(urls, &pids), etcd)
             }
             Subject::Upstream => {
-                let (cluster, said) = upstream(Parts::Api, count, bench.setting.etcd).await?;
+                let (cluster, said) = upstream(Parts::Api, count, bench.setting.etcd, None).await?;
                 let urls = |key: &str| -> anyhow::Result<Vec<String>> {
                     Ok(serde_json::from_value(said.get(key).context("no URLs")?.clone())?)
                 };

@@ -80,6 +80,12 @@ impl Times {
         times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
     }
 
+    /// How many there were.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    pub(crate) fn count(&self) -> f64 {
+        self.0.len() as f64
+    }
+
     /// How many a second were done in each of [`COLUMNS`] equal parts of the time.
     #[expect(
         clippy::cast_possible_truncation,

@@ -6,7 +6,8 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::kinds::{
-    append, create, failover, idle, list, memory, reopen, rollout, schedule, snapshot, start, watch, write_path,
+    append, create, failover, idle, list, memory, reopen, rollout, schedule, snapshot, start, takeover, watch,
+    write_path,
 };
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
@@ -31,6 +32,12 @@ const OWN: &[(&str, &str)] = &[
     ("reopen-2gb", include_str!("../scenarios/reopen-2gb.toml")),
     ("failover-api-server", include_str!("../scenarios/failover-api-server.toml")),
     ("failover-etcd-leader", include_str!("../scenarios/failover-etcd-leader.toml")),
+    ("takeover-controllers-kill", include_str!("../scenarios/takeover-controllers-kill.toml")),
+    ("takeover-controllers-sleep", include_str!("../scenarios/takeover-controllers-sleep.toml")),
+    ("takeover-controllers-terminate", include_str!("../scenarios/takeover-controllers-terminate.toml")),
+    ("takeover-scheduler-kill", include_str!("../scenarios/takeover-scheduler-kill.toml")),
+    ("takeover-scheduler-sleep", include_str!("../scenarios/takeover-scheduler-sleep.toml")),
+    ("takeover-scheduler-terminate", include_str!("../scenarios/takeover-scheduler-terminate.toml")),
     ("snapshot-10k", include_str!("../scenarios/snapshot-10k.toml")),
     ("list", include_str!("../scenarios/list.toml")),
     ("list-gzip", include_str!("../scenarios/list-gzip.toml")),
@@ -59,6 +66,9 @@ pub(crate) struct Scenario {
     /// How often it is repeated; the command line may say otherwise.
     #[serde(default = "once")]
     pub(crate) rounds: usize,
+    /// It takes minutes: it runs when it is named, and not with all the others.
+    #[serde(default)]
+    pub(crate) long: bool,
     /// How our servers are started for it.
     #[serde(default)]
     pub(crate) setting: Setting,
@@ -85,6 +95,7 @@ enum Work {
     Append(append::Spec),
     Reopen(reopen::Spec),
     Failover(failover::Spec),
+    Takeover(takeover::Spec),
     Snapshot(snapshot::Spec),
 }
 
@@ -144,6 +155,7 @@ impl Scenario {
             Work::Append(spec) => append::run(bench, subject, spec).await,
             Work::Reopen(spec) => reopen::run(bench, subject, spec).await,
             Work::Failover(spec) => failover::run(bench, subject, spec).await,
+            Work::Takeover(spec) => takeover::run(bench, subject, spec).await,
             Work::Snapshot(spec) => snapshot::run(bench, subject, spec).await,
         }
     }

@@ -76,7 +76,7 @@ impl Bench {
                 let etcd = self.etcd().await?;
                 self.oarlock(parts, (tempfile::tempdir()?, etcd)).await
             }
-            Subject::Upstream => Ok(upstream(parts, 1, 1).await?.0),
+            Subject::Upstream => Ok(upstream(parts, 1, 1, None).await?.0),
         }
     }
 
@@ -147,11 +147,13 @@ impl Bench {
     }
 }
 
-/// Upstream's programs, which an xtask chore builds and runs: so many API servers over so many members of etcd. Also what the chore has said.
+/// Upstream's programs, which an xtask chore builds and runs: so many API servers over so many members of etcd. Also what the chore has said:
+/// among it how the program `without` which it runs is started.
 pub(crate) async fn upstream(
     parts: Parts,
     servers: usize,
     members: usize,
+    without: Option<&str>,
 ) -> anyhow::Result<(Cluster, serde_json::Value)> {
     let directory = tempfile::tempdir()?;
     // It ends with its standard input, and ends the others before; killed, it would leave them behind.
@@ -162,6 +164,9 @@ pub(crate) async fn upstream(
         Parts::Api => {}
         Parts::Scheduler => drop(command.args(["--with", "kube-scheduler"])),
         Parts::Crew => drop(command.args(["--with", "kube-controller-manager,kube-scheduler"])),
+    }
+    if let Some(name) = without {
+        command.args(["--without", name]);
     }
     let (child, line) = spawn(command, "{").await.context("cargo xtask peer up")?;
     let said: serde_json::Value = serde_json::from_str(&format!("{{{line}"))?;

@@ -91,7 +91,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
 
 /// Makes nodes that are ready and never change. Admission taints a new node until its kubelet reports; here the update after the create
 /// takes the taint off.
-async fn make_nodes(connections: &[Connection], count: usize) -> anyhow::Result<()> {
+pub(crate) async fn make_nodes(connections: &[Connection], count: usize) -> anyhow::Result<()> {
     let work = connections.iter().cycle().take(CLIENTS).cloned().enumerate().map(|(first, mut connection)| async move {
         for i in (first..count).step_by(CLIENTS) {
             let node = Bytes::from(format!(

@@ -1,0 +1,291 @@
+//! Processes that share the crew's work, of which one is lost now and then.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use oarlock_client::https::TokioSpawn;
+use oarlock_client::{Client, Endpoint, Https, ListOptions};
+use oarlock_config::Kubeconfig;
+use oarlock_mesh::Scope;
+use oarlock_meta::{LabelSelector, MicroTime};
+use oarlock_schema::views::{coordination_v1, oarlock_v1};
+use oarlock_schema::{Resource, resource};
+use oarlock_testkit::nats::Nats;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use tokio::process::{Child, Command};
+
+use crate::cluster::Cluster;
+use crate::subject::{Bench, Parts, Subject, upstream};
+
+/// How often others are asked how far they are.
+const LOOK: Duration = Duration::from_millis(100);
+/// Ours: units that have just come are not moved again for a while, so a run waits that long between two losses.
+const SETTLED: Duration = Duration::from_secs(11);
+/// Upstream's stand-by has begun to stand by.
+const STANDS_BY: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    Controllers,
+    Scheduler,
+}
+
+impl Role {
+    /// The program, as both call it.
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Controllers => "controller-manager",
+            Self::Scheduler => "scheduler",
+        }
+    }
+
+    /// How our members' Leases are labelled.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Controllers => "controllers",
+            Self::Scheduler => "scheduler",
+        }
+    }
+}
+
+/// A process of the crew.
+struct Member {
+    child: Child,
+    /// What it calls itself; upstream's stand-by tells nobody.
+    name: Option<String>,
+}
+
+/// An API server, and the processes of one role.
+pub(crate) struct Crew {
+    subject: Subject,
+    role: Role,
+    cluster: Cluster,
+    /// The administrator's.
+    pub(crate) client: Client,
+    command: Vec<String>,
+    members: Vec<Member>,
+    /// Ours speak to one another over it.
+    _nats: Option<Nats>,
+}
+
+impl Crew {
+    /// Starts everything, `count` processes of the role.
+    ///
+    /// # Errors
+    /// When something does not start.
+    pub(crate) async fn start(bench: &Bench, subject: Subject, role: Role, count: usize) -> anyhow::Result<Self> {
+        let (cluster, command, nats) = match subject {
+            Subject::Oarlock => {
+                let cluster = bench.start(subject, Parts::Api).await?;
+                let nats = tokio::task::spawn_blocking(|| Nats::start("")).await?.map_err(anyhow::Error::msg)?;
+                let kubeconfig = oarlock_config::DataDir::new(cluster.folder()).component_kubeconfig(role.program());
+                let command = [
+                    &bench.oarlock.display().to_string(),
+                    role.program(),
+                    "--kubeconfig",
+                    &kubeconfig.display().to_string(),
+                    "--log",
+                    "warn",
+                    "--nats-servers",
+                    &nats.url(),
+                ];
+                let command = command.into_iter().map(str::to_owned).collect();
+                (cluster, command, Some(nats))
+            }
+            Subject::Upstream => {
+                let program = format!("kube-{}", role.program());
+                let (cluster, said) = upstream(Parts::Api, 1, 1, Some(&program)).await?;
+                let command = said.pointer(&format!("/commands/{program}")).context("no command")?;
+                (cluster, serde_json::from_value(command.clone())?, None)
+            }
+        };
+        let admin = Kubeconfig::read(&cluster.kubeconfig)?.resolve(None)?;
+        let client =
+            Client::new(Arc::new(Https::new(Endpoint::new(&admin, "oarlock-loadtests")?, Arc::new(TokioSpawn))?));
+        let mut crew = Self { subject, role, cluster, client, command, members: Vec::new(), _nats: nats };
+        for _ in 0..count {
+            crew.join().await?;
+        }
+        crew.settle().await?;
+        Ok(crew)
+    }
+
+    /// Where state and keys are.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Another process joins.
+    async fn join(&mut self) -> anyhow::Result<()> {
+        let known = self.names().await?;
+        let mut words = self.command.iter();
+        let mut command = Command::new(words.next().context("no program")?);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let name = match self.subject {
+            Subject::Upstream if !known.is_empty() => {
+                tokio::time::sleep(STANDS_BY).await;
+                None
+            }
+            _ => Some(until("it joins", async || Ok(self.names().await?.difference(&known).next().cloned())).await?),
+        };
+        ensure!(child.try_wait()?.is_none(), "{} has ended", self.command.join(" "));
+        self.members.push(Member { child, name });
+        Ok(())
+    }
+
+    /// Ours: all members. Upstream's: the leader.
+    async fn names(&self) -> anyhow::Result<BTreeSet<String>> {
+        let leases = kind("coordination.k8s.io", "leases")?;
+        if self.subject == Subject::Upstream {
+            let lease = self.client.find(leases, "kube-system", &format!("kube-{}", self.role.program())).await?;
+            let Some(lease) = lease else { return Ok(BTreeSet::new()) };
+            let lease = lease.obj()?;
+            let holder = lease.view::<coordination_v1::Lease<'_>>().and_then(|lease| lease.spec().holder_identity());
+            return Ok(holder.filter(|holder| !holder.is_empty()).map(str::to_owned).into_iter().collect());
+        }
+        let label_selector = LabelSelector::from_labels([("oarlock.dev/role", self.role.label())]);
+        let options = ListOptions { label_selector, ..ListOptions::default() };
+        let list = self.client.list(leases, "kube-system", options).await?;
+        list.items.iter().map(|lease| Ok(lease.obj()?.meta().name().to_owned())).collect()
+    }
+
+    /// Who decides about the keys `namespace/name`, in their order.
+    ///
+    /// # Errors
+    /// When nobody does.
+    pub(crate) async fn owners(&self, keys: &[(String, String)]) -> anyhow::Result<Vec<String>> {
+        if self.subject == Subject::Upstream {
+            let leader = self.names().await?.pop_first().context("nobody leads")?;
+            return Ok(vec![leader; keys.len()]);
+        }
+        let held = self.held().await?;
+        let scope = match self.role {
+            Role::Controllers => Scope::parts("controllers"),
+            Role::Scheduler => Scope::One(oarlock_mesh::Unit::named("arbiter")),
+        };
+        let owner = |(namespace, name): &(String, String)| {
+            let unit = scope.unit(namespace, name)?;
+            held.iter().find(|(held, _, _)| held == unit.as_str()).map(|(_, holder, _)| holder.clone())
+        };
+        keys.iter().map(|key| owner(key).with_context(|| format!("nobody has {key:?}"))).collect()
+    }
+
+    /// Units, who holds them, and since when.
+    async fn held(&self) -> anyhow::Result<Vec<(String, String, MicroTime)>> {
+        let list = self.client.list(kind("oarlock.dev", "assignments")?, "", ListOptions::default()).await?;
+        let each = list.items.iter().map(|unit| {
+            let obj = unit.obj()?;
+            let spec = obj.view::<oarlock_v1::Assignment<'_>>().context("no Assignment")?.spec();
+            let since = spec.acquire_time().context("no time")?.parse().map_err(anyhow::Error::msg)?;
+            Ok((obj.meta().name().to_owned(), spec.holder_identity().to_owned(), since))
+        });
+        each.collect()
+    }
+
+    /// Loses a member in such a way; which it was.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn signal(&mut self, name: &str, signal: Signal) -> anyhow::Result<()> {
+        let at = self.members.iter().position(|member| member.name.as_deref() == Some(name));
+        let member = at.and_then(|at| self.members.get_mut(at)).context("whom to lose?")?;
+        let pid = member.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        Ok(kill_process(pid.context("it has ended")?, signal)?)
+    }
+
+    /// The lost one comes back: a new process, or the one that slept.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub(crate) async fn restore(&mut self, name: &str, slept: bool) -> anyhow::Result<()> {
+        if slept {
+            self.signal(name, Signal::CONT)?;
+        } else {
+            let at = self.members.iter().position(|member| member.name.as_deref() == Some(name));
+            let mut gone = self.members.remove(at.context("who was it?")?);
+            tokio::time::timeout(PATIENCE, gone.child.wait()).await.context("it does not end")??;
+        }
+        if self.subject == Subject::Upstream {
+            let leader = self.names().await?.pop_first();
+            ensure!(leader.as_deref() != Some(name), "{name} still leads");
+            // Who slept through its loss ends itself.
+            if slept {
+                let at = self.members.iter().position(|member| member.name.as_deref() == Some(name));
+                let mut slept = self.members.remove(at.context("who was it?")?);
+                tokio::time::timeout(PATIENCE, slept.child.wait()).await.context("it does not end")??;
+            }
+            for other in &mut self.members {
+                other.name.clone_from(&leader);
+            }
+        }
+        if self.subject == Subject::Upstream || !slept {
+            self.join().await?;
+        }
+        self.settle().await
+    }
+
+    /// Waits until the work is shared again and has been so for a while.
+    async fn settle(&self) -> anyhow::Result<()> {
+        if self.subject == Subject::Upstream {
+            return Ok(());
+        }
+        let names: BTreeSet<_> = self.members.iter().filter_map(|member| member.name.clone()).collect();
+        until("the work is shared", async || {
+            let held = self.held().await?;
+            #[expect(clippy::disallowed_methods, reason = "compared with what the servers on this machine wrote")]
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_micros();
+            let young = |since: &MicroTime| {
+                now.saturating_sub(u128::try_from(since.unix_micros()).unwrap_or(0)) < SETTLED.as_micros()
+            };
+            let mine = |(_, holder, _): &&(String, String, MicroTime)| names.contains(holder);
+            let of_role = held.iter().filter(mine).count();
+            let lost = held.iter().any(|(unit, holder, _)| self.is_ours(unit) && !names.contains(holder));
+            let restless = held.iter().any(|(_, holder, since)| names.contains(holder) && young(since));
+            Ok((of_role > 0 && !lost && !restless).then_some(()))
+        })
+        .await
+    }
+
+    /// Whether the role has this unit.
+    fn is_ours(&self, unit: &str) -> bool {
+        let scheduling = ["arbiter", "coordinator-scheduler"].contains(&unit) || unit.starts_with("shards-");
+        scheduling == (self.role == Role::Scheduler)
+    }
+
+    /// Ends all.
+    ///
+    /// # Errors
+    /// When they do not end.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        for member in &mut self.members {
+            member.child.kill().await?;
+        }
+        self.cluster.stop().await
+    }
+}
+
+/// A kind of the schema.
+pub(crate) fn kind(group: &str, plural: &str) -> anyhow::Result<&'static Resource> {
+    resource(group, "v1", plural).with_context(|| format!("no {plural}"))
+}
+
+/// Asks again and again.
+async fn until<T>(what: &str, ask: impl AsyncFn() -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
+    let answered = async {
+        loop {
+            if let Some(answer) = ask().await? {
+                return Ok(answer);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, answered).await.with_context(|| format!("never: {what}"))?
+}

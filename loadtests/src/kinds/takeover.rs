@@ -1,0 +1,260 @@
+//! How long a key waits that the lost one of two processes was working for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use oarlock_client::{Client, DeleteOptions, Event, ListOptions, PatchType, WriteOptions, decode};
+use oarlock_meta::Revision;
+use oarlock_schema::Obj;
+use oarlock_schema::views::{apps_v1, core_v1};
+use rustix::process::Signal;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::{create, schedule};
+use crate::cluster::now;
+use crate::crew::{Crew, Role, kind};
+use crate::report::{Better, Figure, Times};
+use crate::subject::{Bench, Subject};
+
+const NAMESPACE: &str = "default";
+/// Between two changes of one key.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Levels of a pod.
+const BOUND: i64 = 1;
+const TAKEN_AWAY: i64 = 2;
+/// Room for all pods between two losses.
+const NODES: usize = 100;
+/// Within which a key must have its turn again; upstream's Leases take 15 s.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who is lost, how, and how often.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Spec {
+    role: Role,
+    lose: Loss,
+    processes: usize,
+    /// Objects that are worked for all the time.
+    keys: usize,
+    times: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Loss {
+    Kill,
+    Sleep,
+    Terminate,
+}
+
+impl Loss {
+    const fn signal(self) -> Signal {
+        match self {
+            Self::Kill => Signal::KILL,
+            Self::Sleep => Signal::STOP,
+            Self::Terminate => Signal::TERM,
+        }
+    }
+}
+
+/// How far each object's controllers or scheduler are, as a watch tells: the generation that was observed, or whether a pod has its node.
+type Done = watch::Sender<BTreeMap<String, i64>>;
+
+/// Gives the role something to do for a key, and waits until it is done.
+struct Work {
+    client: Client,
+    role: Role,
+    done: Done,
+    number: AtomicUsize,
+}
+
+/// Measures.
+pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
+    let mut crew = Crew::start(bench, subject, spec.role, spec.processes).await?;
+    create::account(crew.cluster()).await?;
+    if spec.role == Role::Scheduler {
+        schedule::make_nodes(&create::open(crew.cluster(), 1, None).await?, NODES).await?;
+    }
+    let work = Arc::new(Work {
+        client: crew.client.clone(),
+        role: spec.role,
+        done: Done::new(BTreeMap::new()),
+        number: AtomicUsize::new(0),
+    });
+    let keys: Vec<String> = (0..spec.keys).map(|number| format!("key-{number}")).collect();
+    work.prepare(&keys).await?;
+    let times = {
+        let load = futures::future::try_join_all(keys.iter().map(|key| work.go_on(key)));
+        let losses = lose(&mut crew, &work, &keys, spec);
+        tokio::select! {
+            biased;
+            told = work.follow() => return Err(told.err().context("the watch has ended")?),
+            loaded = load => return Err(loaded.err().context("the load has ended")?),
+            times = losses => times?,
+        }
+    };
+    crew.stop().await?;
+    Ok(vec![
+        Figure::new("median", times.percentile(50), "ms", Better::Lower),
+        Figure::new("99th percentile", times.percentile(99), "ms", Better::Lower),
+        Figure::new("longest", times.percentile(100), "ms", Better::Lower),
+        Figure::new("keys that waited", times.count(), "", Better::Higher),
+    ])
+}
+
+async fn lose(crew: &mut Crew, work: &Work, keys: &[String], spec: &Spec) -> anyhow::Result<Times> {
+    let mut times = Times::default();
+    for number in 0..spec.times {
+        let named: Vec<_> = keys.iter().map(|key| (NAMESPACE.to_owned(), key.clone())).collect();
+        let owners = crew.owners(&named).await?;
+        // Any of them, each in its turn.
+        let all: std::collections::BTreeSet<_> = owners.iter().cloned().collect();
+        let victim = all.iter().cycle().nth(number).context("nobody works")?.clone();
+        let begun = now();
+        crew.signal(&victim, spec.lose.signal())?;
+        let theirs = keys.iter().zip(&owners).filter(|(_, owner)| **owner == victim);
+        let waits = theirs.map(async |(key, _)| {
+            work.once(key).await?;
+            anyhow::Ok(begun.elapsed())
+        });
+        for took in futures::future::try_join_all(waits).await? {
+            times.add(took);
+        }
+        crew.restore(&victim, spec.lose == Loss::Sleep).await?;
+        work.tidy().await?;
+    }
+    Ok(times)
+}
+
+impl Work {
+    async fn prepare(&self, keys: &[String]) -> anyhow::Result<()> {
+        if self.role == Role::Scheduler {
+            return Ok(());
+        }
+        let deployments = kind("apps", "deployments")?;
+        for key in keys {
+            let object = json!({
+                "metadata": {"name": key, "namespace": NAMESPACE},
+                "spec": {
+                    "replicas": 0,
+                    "selector": {"matchLabels": {"app": key}},
+                    "template": {
+                        "metadata": {"labels": {"app": key}},
+                        "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]},
+                    },
+                },
+            });
+            self.client.create(deployments, decode(deployments.ty, object.to_string().as_bytes())?).await?;
+        }
+        Ok(())
+    }
+
+    /// Something to do for a key, over and over.
+    async fn go_on(&self, key: &str) -> anyhow::Result<()> {
+        loop {
+            self.once(key).await?;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn once(&self, key: &str) -> anyhow::Result<()> {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let (name, level) = match self.role {
+            Role::Controllers => (key.to_owned(), self.change(key, number).await?),
+            Role::Scheduler => (self.create(key, number).await?, BOUND),
+        };
+        let mut done = self.done.subscribe();
+        let wait = done.wait_for(|done| done.get(&name).is_some_and(|reached| *reached >= level));
+        tokio::time::timeout(PATIENCE, wait).await.with_context(|| format!("{name} is never done"))??;
+        Ok(())
+    }
+
+    /// Changes a Deployment in a way that makes no pods; its generation.
+    async fn change(&self, key: &str, number: usize) -> anyhow::Result<i64> {
+        let body = json!({"spec": {"revisionHistoryLimit": number}}).to_string();
+        let deployments = kind("apps", "deployments")?;
+        let body = (PatchType::Merge, body);
+        let changed = self.client.patch(deployments, "", (NAMESPACE, key), body, WriteOptions::default()).await?;
+        Ok(changed.obj()?.meta().generation())
+    }
+
+    /// Another pod; its name.
+    async fn create(&self, key: &str, number: usize) -> anyhow::Result<String> {
+        let (pods, name) = (kind("", "pods")?, format!("{key}-{number}"));
+        let object = json!({
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {
+                "automountServiceAccountToken": false,
+                "containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}],
+            },
+        });
+        self.client.create(pods, decode(pods.ty, object.to_string().as_bytes())?).await?;
+        Ok(name)
+    }
+
+    /// Follows what is done.
+    async fn follow(&self) -> anyhow::Result<()> {
+        let resource = match self.role {
+            Role::Controllers => kind("apps", "deployments")?,
+            Role::Scheduler => kind("", "pods")?,
+        };
+        let list = self.client.list(resource, NAMESPACE, ListOptions::default()).await?;
+        for item in &list.items {
+            self.see(&item.obj()?);
+        }
+        let mut position = list.revision;
+        loop {
+            let options = ListOptions { resource_version: Some(position), ..ListOptions::default() };
+            let mut stream = self.client.watch(resource, NAMESPACE, options).await?;
+            while let Some(events) = stream.next().await {
+                for event in events {
+                    position = event.revision().unwrap_or(position);
+                    match event {
+                        Event::Added(object) | Event::Modified(object) => self.see(&object.obj()?),
+                        Event::Error(status) => return Err(status.into()),
+                        Event::Deleted(_) | Event::Bookmark { .. } => {}
+                    }
+                }
+            }
+            ensure!(position > Revision::ZERO, "the watch says nothing");
+        }
+    }
+
+    fn see(&self, object: &Obj) {
+        let level = match self.role {
+            Role::Controllers => {
+                object.view::<apps_v1::Deployment<'_>>().map_or(0, |it| it.status().observed_generation())
+            }
+            Role::Scheduler => {
+                let bound = |pod: &core_v1::Pod<'_>| !pod.spec().node_name().is_empty();
+                object.view::<core_v1::Pod<'_>>().filter(bound).map_or(0, |_| BOUND)
+            }
+        };
+        self.done.send_modify(|done| {
+            let reached = done.entry(object.meta().name().to_owned()).or_default();
+            *reached = level.max(*reached);
+        });
+    }
+
+    /// Takes away pods that have their nodes, so that there is room.
+    async fn tidy(&self) -> anyhow::Result<()> {
+        if self.role == Role::Scheduler {
+            let pods = kind("", "pods")?;
+            let bound: Vec<String> = {
+                let done = self.done.borrow();
+                done.iter().filter(|(_, level)| **level == BOUND).map(|(name, _)| name.clone()).collect()
+            };
+            for name in &bound {
+                let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+                self.client.delete(pods, NAMESPACE, name, options).await?;
+            }
+            self.done.send_modify(|done| done.extend(bound.into_iter().map(|name| (name, TAKEN_AWAY))));
+        }
+        Ok(())
+    }
+}
