@@ -12,16 +12,6 @@ pub struct GateSpawn(pub Gate);
 
 impl Spawn for GateSpawn {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        let gate = self.0.clone();
-        let task = async move {
-            tokio::select! {
-                biased;
-                () = gate.cancelled() => {}
-                () = task => {}
-            }
-        };
-        if let Err(closed) = self.0.spawn("connection", task) {
-            tracing::debug!(gate = self.0.name(), %closed, "connection not made");
-        }
+        self.0.attach("connection", task);
     }
 }

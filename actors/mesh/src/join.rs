@@ -66,16 +66,6 @@ struct GateSpawn(Gate);
 
 impl Spawn for GateSpawn {
     fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        let gate = self.0.clone();
-        let task = async move {
-            tokio::select! {
-                biased;
-                () = gate.cancelled() => {}
-                () = task => {}
-            }
-        };
-        if let Err(closed) = self.0.spawn("bus", task) {
-            tracing::debug!(gate = self.0.name(), %closed, "bus task not run");
-        }
+        self.0.attach("bus", task);
     }
 }

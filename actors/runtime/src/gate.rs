@@ -167,6 +167,22 @@ impl Gate {
         )
     }
 
+    /// Runs a task that some library spawns and forgets, as one of this gate's: it is dropped where it stands when the gate begins to close.
+    /// A gate that is closed already runs nothing, and says so in the log.
+    pub fn attach(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let token = self.token();
+        let task = async move {
+            tokio::select! {
+                biased;
+                () = token.cancelled() => {}
+                () = task => {}
+            }
+        };
+        if let Err(closed) = self.spawn(name, task) {
+            tracing::debug!(gate = self.name(), task = name, %closed, "task not run");
+        }
+    }
+
     fn start<T: Send + 'static>(
         &self,
         name: &'static str,

@@ -84,3 +84,17 @@ async fn a_deadline_drops_the_task_where_it_stands() {
     assert_eq!(began.elapsed(), 2 * S);
     assert!(dropped.load(Ordering::Relaxed));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_attached_task_ends_with_its_gate_and_never_begins_after_it() {
+    let gate = Gate::new("g");
+    let ended = Arc::new(AtomicBool::new(false));
+    let seen = ended.clone();
+    gate.attach("deaf", std::future::pending());
+    gate.attach("quick", async move { seen.store(true, Ordering::Relaxed) });
+    clock::sleep(S).await;
+    assert_eq!((gate.inside(), ended.load(Ordering::Relaxed)), (1, true));
+    assert_eq!(gate.close(S).await, Ok(Duration::ZERO));
+    gate.attach("late comer", std::future::pending());
+    assert_eq!(gate.inside(), 0);
+}
