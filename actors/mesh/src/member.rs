@@ -44,7 +44,7 @@ pub async fn attend(system: &System, bus: &Bus) -> Result<(), JoinError> {
     let (actors_of, of) = (system.clone(), bus.identity().clone());
     let actors = move |question: wire::ActorsQuestion, asked: Asked| {
         let (system, of) = (actors_of.clone(), of.clone());
-        async move { Ok::<_, Decline>(muster::page(&system, &of, question, asked.deadline).await) }
+        async move { muster::page(&system, &of, question, asked.deadline).await }
     };
     Service::new(Pattern::member(bus.identity()), QUESTIONS)
         .method(HERE, |_: wire::Here, _| std::future::ready(Ok::<_, Decline>(wire::Here {})))

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 use oarlock_bus::proto::mesh::v1::{ActorsAnswer, ActorsQuestion};
-use oarlock_bus::{AskError, Bus, Identity, Role, Subject};
-use oarlock_runtime::{ActorStatus, Instant, System};
+use oarlock_bus::{AskError, Bus, Decline, Identity, Role, Subject};
+use oarlock_runtime::{ActorStatus, Instant, System, clock};
 
 use crate::inspect::{AT_ONCE, everybody};
 
@@ -57,19 +57,33 @@ async fn pages(bus: &Bus, member: &Identity, budget: Duration) -> Result<Vec<Act
     }
 }
 
-/// Some of this process's actors: of a node, which may share its process with others, its own.
-pub(crate) async fn page(system: &System, of: &Identity, question: ActorsQuestion, deadline: Instant) -> ActorsAnswer {
-    let mut all = system.observe(deadline).await;
+/// Some of this process's actors: of a node, which may share its process with others, its own. Actors have half of the asker's time to show their
+/// state, so that one that hangs does not cost the answer of all.
+///
+/// # Errors
+/// [`Decline::Failed`] when a status cannot be written down.
+pub(crate) async fn page(
+    system: &System,
+    of: &Identity,
+    question: ActorsQuestion,
+    deadline: Instant,
+) -> Result<ActorsAnswer, Decline> {
+    let mut all = system.observe(clock::after(deadline.remaining() / 2)).await;
     if of.role() == Role::Node {
         all.retain(|actor| actor.key.split('/').any(|part| part == of.name()));
     }
     let after = usize::try_from(question.after).unwrap_or(usize::MAX);
     let more = all.len() > after.saturating_add(PAGE);
-    let encode = |mut actor: ActorStatus| {
-        if actor.state.to_string().len() > SHOWN {
-            actor.state = serde_json::Value::Null;
-        }
-        serde_json::to_vec(&actor).ok().map(Into::into)
-    };
-    ActorsAnswer { actors: all.into_iter().skip(after).take(PAGE).filter_map(encode).collect(), more }
+    let actors = all.into_iter().skip(after).take(PAGE).map(|actor| told(actor).map(Into::into));
+    let actors = actors.collect::<Result<_, _>>().map_err(|error| Decline::Failed(error.to_string()))?;
+    Ok(ActorsAnswer { actors, more })
+}
+
+/// An actor as a message carries it, without a state that is too long for it.
+fn told(mut actor: ActorStatus) -> serde_json::Result<Vec<u8>> {
+    let length = actor.state.to_string().len();
+    if length > SHOWN {
+        actor.state = format!("{length} bytes, see /debug/actors of the process").into();
+    }
+    serde_json::to_vec(&actor)
 }

@@ -9,9 +9,10 @@ use futures::future::join_all;
 use oarlock_bus::proto::bus::v1::FailureCode;
 use oarlock_bus::trace::{self, TraceContext};
 use oarlock_bus::{AskError, Bus, Decline, Exchange, Identity, Pattern, Role, Subject};
+use oarlock_mesh::muster::muster;
 use oarlock_mesh::{Holder, Placement, Service, Unit, attend, inspect};
 use oarlock_meta::Revision;
-use oarlock_runtime::{Options, System, clock};
+use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Options, System, clock};
 use tokio::sync::Notify;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -228,4 +229,58 @@ async fn everybody_who_was_heard_is_in_the_table_whether_they_answer_or_not() {
     assert!(reports.iter().all(|report| report.member.name() != "silent"), "forgotten");
     exchange.cut(inspector.identity());
     assert_eq!(inspect::inspect(&inspector, Duration::from_secs(1)).await, Err(AskError::Disconnected));
+}
+
+static CREW: ActorKind = ActorKind { name: "test.crew", ..ActorKind::DEFAULT };
+
+/// Never comes back from its first message.
+struct Hanging;
+
+impl Actor for Hanging {
+    type Message = ();
+    type State = ();
+
+    async fn start(&self, _: &Ctx<()>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    async fn handle(&self, (): &mut (), (): (), _: &Ctx<()>) -> Result<(), Failure> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everybody_tells_of_all_its_actors_and_who_does_not_is_told_of() {
+    let [host, other] =
+        [System::start(Options::default()).await.unwrap(), System::start(Options::default()).await.unwrap()];
+    let exchange = Exchange::new();
+    let asker = member(&exchange, Role::ApiServer, "asker");
+    let [crew, gone] = ["crew", "gone"].map(|name| member(&exchange, Role::Scheduler, name));
+    for (system, bus) in [(&other, &asker), (&host, &crew), (&other, &gone)] {
+        attend(system, bus).await.unwrap();
+    }
+    for key in 0..300 {
+        let publish = move |ctx: oarlock_runtime::LoopCtx| async move {
+            ctx.publish(&"x".repeat(if key == 7 { 100_000 } else { 1 }));
+            ctx.or_stop(std::future::pending::<()>()).await;
+            Ok(())
+        };
+        host.spawn_loop(&CREW, key.to_string(), publish).await.unwrap();
+    }
+    let hanging = host.spawn(&CREW, "hanging", Hanging).await.unwrap();
+    hanging.try_send(()).unwrap();
+    clock::sleep(Duration::from_secs(8)).await;
+    exchange.cut(gone.identity());
+
+    let present = muster(&asker, Duration::from_secs(1)).await.unwrap();
+    let names: Vec<&str> = present.iter().map(|present| present.member.name()).collect();
+    assert_eq!(names, ["crew", "gone"], "everybody but the asker");
+    assert_eq!(present[1].actors, Err(AskError::NobodyThere));
+    let told = present[0].actors.as_ref().unwrap();
+    let own: BTreeMap<&str, &serde_json::Value> =
+        told.iter().filter(|actor| actor.kind == CREW.name).map(|actor| (actor.key.as_str(), &actor.state)).collect();
+    assert_eq!(own.len(), 301, "in pages, each once");
+    assert_eq!(*own["8"], "x");
+    assert_eq!(*own["7"], "100002 bytes, see /debug/actors of the process");
+    assert!(own["hanging"].is_null(), "shown all the same");
 }

@@ -42,6 +42,22 @@ impl Ground {
         command
     }
 
+    /// The actors that `kubectl get actors` shows, once it shows these: each a part of the process's name, the actor's kind, and how it is.
+    fn crew(&self, config: &str, wanted: &[(&str, &str, &str)]) {
+        eventually("everybody's actors are listed", || {
+            let columns = "-o=custom-columns=P:.status.process,K:.status.actorKind,L:.status.life";
+            let words = ["--kubeconfig", config, "get", "actors", "--no-headers", columns];
+            let output = Command::new("kubectl").args(words).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+            let is_there = |(process, kind, life): &(&str, &str, &str)| {
+                rows.iter().any(|row| row[0].contains(process) && row[1..] == [*kind, *life])
+            };
+            let why = || format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+            if wanted.iter().all(is_there) { Ok(()) } else { Err(why()) }
+        });
+    }
+
     fn inspect(&self, credentials: &str) -> Output {
         self.command(&["inspect", "mesh"], credentials).output().unwrap()
     }
@@ -87,7 +103,15 @@ fn every_part_is_on_the_bus_and_works_on_when_it_is_away() {
     assert!(text.lines().next().unwrap().contains("ASK P99") && text.contains("presence"), "{text}");
     assert!(!text.contains("inspector"), "{text}");
 
+    let others = [
+        ("apiserver", "store.committer", "Running"),
+        ("controllers", "placement.member", "Running"),
+        ("n1", "mesh.presence", "Running"),
+    ];
+    ground.crew(&config, &[&others[..], &[("scheduler", "placement.member", "Running")]].concat());
+
     scheduler.signal(Signal::STOP);
+    ground.crew(&config, &[&others[..], &[("scheduler", "<none>", "Unknown")]].concat());
     ground.told(&[("api-server", true), ("scheduler", false), ("controllers", true), ("node", true)]);
     scheduler.signal(Signal::CONT);
     ground.told(&everybody);
