@@ -81,6 +81,7 @@ pub async fn start(system: &System, client: Client, options: Options) -> Result<
         assignments: find("oarlock.dev", "assignments")?,
         silent: Arc::default(),
     });
+    tracing::info!(role = crew.role, member = crew.me.as_str(), "joins the crew");
     let (holder, placement) = Placement::shared();
     let (one, two, three) = (crew.clone(), crew.clone(), crew);
     system.spawn_loop(&FOLLOWER, options.role, move |ctx| follow(ctx, one.clone(), holder.clone())).await?;
