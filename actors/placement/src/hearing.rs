@@ -44,6 +44,11 @@ impl Hearing {
         self.heard.clear();
     }
 
+    /// Whoever is not one of `members` any more is forgotten.
+    pub(crate) fn retain(&mut self, is_member: impl Fn(&Str) -> bool) {
+        self.heard.retain(|member, _| is_member(member));
+    }
+
     /// A member was heard.
     pub(crate) fn beat(&mut self, member: &str, now: Instant) {
         if member == self.me.as_str() {

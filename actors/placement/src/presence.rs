@@ -8,12 +8,14 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use oarlock_bus::{AskError, Bus, Heard, Identity, Pattern};
+use oarlock_informer::Key;
 use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
 use oarlock_schema::Str;
 
 use crate::hearing::Hearing;
-use crate::start::Crew;
+use crate::start::{Crew, stopped};
+use crate::view::NAMESPACE;
 
 /// The row of who hears. It lives as long as its crew works.
 pub(crate) static PRESENCE: ActorKind =
@@ -23,12 +25,21 @@ pub(crate) static PRESENCE: ActorKind =
 const VOICES: usize = 4096;
 /// Who is late has so long to answer. That nobody is there is known at once.
 const ANSWER: Duration = Duration::from_millis(500);
+const CHANGES: usize = 1024;
 
-/// Hears until it is stopped.
+/// Hears until it is stopped; where there are no Assignments nobody needs to be heard. Whose Lease is gone is forgotten.
 ///
 /// # Errors
-/// When the table of subjects does not let a member of this role hear the others.
+/// When the caches cannot be had, and when the table of subjects does not let a member of this role hear the others.
 pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), Failure> {
+    if !crew.is_served(&ctx).await {
+        return stopped(&ctx).await;
+    }
+    let (leases, _) = crew.caches().await?;
+    if !crew.synced(&ctx).await {
+        return Ok(());
+    }
+    let mut members = leases.subscribe(CHANGES);
     let role = bus.identity().role();
     let mut hints = bus.listen(&Pattern::presence_of(role), VOICES).await?;
     let mut hearing = Hearing::new(crew.me.clone());
@@ -46,6 +57,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
                 now = bus.wait_for(|now| *now != state) => Turn::Link(now),
                 heard = hints.next() => Turn::Heard(heard),
                 Some(absent) = asked.next(), if !asked.is_empty() => Turn::Answer(absent),
+                _ = members.next() => Turn::Members,
                 () = clock::sleep_until(wake) => Turn::Time,
             }
         };
@@ -61,6 +73,9 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
                     hearing.beat(member.name(), clock::now());
                 }
             }
+            Some(Turn::Members) => {
+                hearing.retain(|member| leases.get(&Key::new(NAMESPACE, member.clone())).is_some());
+            }
             Some(Turn::Answer(Some(absent))) => hearing.absent(&absent, clock::now()),
             Some(Turn::Answer(None) | Turn::Time) => {}
         }
@@ -71,6 +86,7 @@ enum Turn {
     Link(oarlock_bus::State),
     Heard(Heard),
     Answer(Option<Str>),
+    Members,
     Time,
 }
 
