@@ -20,7 +20,7 @@ pub(crate) mod history;
 mod link;
 mod nemesis;
 mod objects;
-mod process;
+pub(crate) mod process;
 pub(crate) mod replica;
 pub(crate) mod truth;
 mod watcher;

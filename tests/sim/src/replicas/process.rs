@@ -13,6 +13,7 @@ use oarlock_auth::{Authenticators, UserInfo};
 use oarlock_pki::{Pki, ServingNames, SigningKey, UnixTime};
 use oarlock_runtime::shutdown::{Graces, shutdown};
 use oarlock_runtime::{Gate, Options, Phase, System};
+use oarlock_storage::Log;
 use tokio_util::sync::CancellationToken;
 
 use super::link::Link;
@@ -48,16 +49,8 @@ impl Process {
     pub(super) async fn start(host: String, link: Link) -> Option<Self> {
         let options = Options { host: host.as_str().into(), tick: TICK, watchdog: None };
         let (system, life) = (System::start(options).await.unwrap(), link.life.clone());
-        let (pki, signer) = &*KEYS;
-        let identity = (vec![pki.kubelet_client.certificate.clone()], pki.kubelet_client.key.to_rustls());
-        let assembly = Assembly {
-            config: config(host),
-            log: Arc::new(link),
-            store: oarlock_store::Options { window: WINDOW, compact_every: COMPACT_EVERY, ..Default::default() },
-            signer: Arc::clone(signer),
-            kubelets: Kubelets::new(identity, None).unwrap(),
-            disable_admission: Vec::new(),
-        };
+        let store = oarlock_store::Options { window: WINDOW, compact_every: COMPACT_EVERY, ..Default::default() };
+        let assembly = assembly(host, Arc::new(link), store);
         match assemble(&system, assembly, |_| Authenticators::new()).await {
             Ok(server) => {
                 let requests = system.gate("requests", Phase::Ingress);
@@ -103,6 +96,14 @@ impl Process {
     pub(super) fn sound(&self) {
         assert_eq!(self.system.fatal(), None);
     }
+}
+
+/// What a server of that name is made of.
+pub(crate) fn assembly(host: String, log: Arc<dyn Log>, store: oarlock_store::Options) -> Assembly {
+    let (pki, signer) = &*KEYS;
+    let identity = (vec![pki.kubelet_client.certificate.clone()], pki.kubelet_client.key.to_rustls());
+    let kubelets = Kubelets::new(identity, None).unwrap();
+    Assembly { config: config(host), log, store, signer: Arc::clone(signer), kubelets, disable_admission: Vec::new() }
 }
 
 fn config(identity: String) -> Config {

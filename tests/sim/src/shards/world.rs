@@ -1,17 +1,14 @@
 //! One seed: an API server, three schedulers, the load and who disturbs them; then the judgement.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use oarlock_apiserver::streaming::Kubelets;
-use oarlock_apiserver::{Assembly, Config, InProcess, Server, assemble, bootstrap};
+use oarlock_apiserver::{Assembly, InProcess, Server, assemble, bootstrap};
 use oarlock_auth::{Authenticators, UserInfo};
 use oarlock_bus::Exchange;
 use oarlock_check::placement::{Rules, judge};
 use oarlock_client::{Client, DeleteOptions, ListOptions};
-use oarlock_pki::{Pki, ServingNames, SigningKey, UnixTime};
 use oarlock_runtime::shutdown::{Graces, shutdown};
 use oarlock_runtime::{Gate, Options, Rng, System, clock, rng};
 use oarlock_schema::resource;
@@ -20,6 +17,7 @@ use oarlock_storage::MemoryLog;
 use super::load;
 use super::log::{Recorder, kind};
 use super::member::Member;
+use crate::replicas::process::assembly;
 
 const MEMBERS: usize = 3;
 /// Disturbances of one seed.
@@ -42,11 +40,6 @@ pub(super) const SHOWN: [&str; 9] = [
 
 type Shown = BTreeMap<&'static str, u64>;
 
-static KEYS: LazyLock<(Pki, Arc<SigningKey>)> = LazyLock::new(|| {
-    let made = || Pki::ephemeral(&ServingNames::default(), UnixTime::since_unix_epoch(Duration::from_secs(1))).unwrap();
-    (made(), Arc::new(made().service_account))
-});
-
 struct World {
     server: Server,
     admin: Client,
@@ -58,33 +51,10 @@ struct World {
 }
 
 async fn serve(system: &System) -> Server {
-    let (pki, signer) = &*KEYS;
-    let identity = (vec![pki.kubelet_client.certificate.clone()], pki.kubelet_client.key.to_rustls());
-    let config = Config {
-        advertise_address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
-        port: 6443,
-        service_cidr: "10.96.0.0/16".parse().unwrap(),
-        node_ports: (30000, 32767),
-        event_ttl: Duration::from_secs(3600),
-        request_timeout: Duration::from_secs(60),
-        goaway_chance: 0.0,
-        termination: Default::default(),
-        max_body: 3 << 20,
-        identity: "api".to_owned(),
-        ca_pem: String::new(),
-        client_ca_pem: String::new(),
-        front_proxy_ca_pem: String::new(),
-        issuer: "https://sim".to_owned(),
-        jwks: String::new(),
-    };
     let assembly = Assembly {
-        config,
-        log: Arc::new(MemoryLog::new()),
-        store: oarlock_store::Options::default(),
-        signer: Arc::clone(signer),
-        kubelets: Kubelets::new(identity, None).unwrap(),
         // Nobody here makes service accounts, or says that nodes are ready.
         disable_admission: ["ServiceAccount", "TaintNodesByCondition"].map(str::to_owned).to_vec(),
+        ..assembly("api".to_owned(), Arc::new(MemoryLog::new()), oarlock_store::Options::default())
     };
     let server = assemble(system, assembly, |_| Authenticators::new()).await.unwrap();
     let own = server.clone();
