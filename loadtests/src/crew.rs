@@ -232,7 +232,7 @@ impl Crew {
         self.settle().await
     }
 
-    /// Waits until the work is shared again and has been so for a while.
+    /// Waits until the work is shared evenly again and has been so for a while.
     async fn settle(&self) -> anyhow::Result<()> {
         if self.subject == Subject::Upstream {
             return Ok(());
@@ -245,11 +245,12 @@ impl Crew {
             let young = |since: &MicroTime| {
                 now.saturating_sub(u128::try_from(since.unix_micros()).unwrap_or(0)) < SETTLED.as_micros()
             };
-            let mine = |(_, holder, _): &&(String, String, MicroTime)| names.contains(holder);
-            let of_role = held.iter().filter(mine).count();
+            let loads =
+                names.iter().map(|name| held.iter().filter(|(unit, by, _)| by == name && !is_post(unit)).count());
+            let (least, most) = loads.fold((usize::MAX, 0), |(least, most), load| (least.min(load), most.max(load)));
             let lost = held.iter().any(|(unit, holder, _)| self.is_ours(unit) && !names.contains(holder));
             let restless = held.iter().any(|(_, holder, since)| names.contains(holder) && young(since));
-            Ok((of_role > 0 && !lost && !restless).then_some(()))
+            Ok((least > 0 && most - least <= 1 && !lost && !restless).then_some(()))
         })
         .await
     }
@@ -270,6 +271,11 @@ impl Crew {
         }
         self.cluster.stop().await
     }
+}
+
+/// Whether a unit is a coordinator's post, which is not counted when work is shared.
+fn is_post(unit: &str) -> bool {
+    unit.starts_with("coordinator-")
 }
 
 /// A kind of the schema.

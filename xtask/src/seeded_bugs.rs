@@ -166,6 +166,12 @@ const BUGS: &[Bug] = &[
         "silence_moves_what_has_settled_and_nothing_that_has_just_come",
     ),
     bug("deaf_suspects_others", "oarlock-placement", None, "who_does_not_hear_itself_suspects_nobody_and_begins_anew"),
+    bug(
+        "unheard_believed",
+        "oarlock-placement",
+        None,
+        "who_is_expected_and_never_heard_is_missed_when_it_could_have_come_back",
+    ),
     bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
     bug("sender_by_its_word", "oarlock-bus", None, "nobody_speaks_as_another_where_the_subject_names_the_sender"),
     bug("any_epoch_will_do", "oarlock-mesh", Some("mesh"), "a_unit_answers_at_its_own_epoch_and_says_which_that_is"),

@@ -1,8 +1,9 @@
 //! Who is silent on the bus, as heard from here.
 //!
 //! Silence moves work long before a Lease runs out, so it is not believed easily. Whoever does not hear itself hears nobody and suspects nobody: a
-//! process that slept, or whose connection is gone, first hears itself again, and then everybody has all the time again. Who was never heard
-//! over this connection is judged by its Lease alone.
+//! process that slept, or whose connection is gone, first hears itself again, and then everybody has all the time again. Who is expected, because its
+//! Lease says that it speaks here, and was never heard over this connection has longer: it may be on its way back. Who does not say so is judged by its
+//! Lease alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,6 +15,8 @@ use oarlock_schema::Str;
 const LATE: Duration = Duration::from_millis(350);
 /// A member that was not heard for so long, four beats, is silent, whatever its connection says: it sleeps, or is cut off.
 const SILENCE: Duration = Duration::from_millis(1000);
+/// One that was never heard has so much more: those whose connection was lost try at least every two seconds to make another.
+const RETURN: Duration = Duration::from_millis(2000);
 
 /// See the module text.
 #[derive(Debug)]
@@ -21,11 +24,14 @@ pub(crate) struct Hearing {
     me: Str,
     /// When this process last heard itself over the present connection.
     own: Option<Instant>,
-    heard: BTreeMap<Str, Heard>,
+    others: BTreeMap<Str, Other>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct Other {
+    /// It was heard over the present connection.
+    heard: bool,
+    /// When it was heard last, or counts as having been.
     last: Instant,
     asked: bool,
     /// The bus knows nobody of its name.
@@ -35,29 +41,32 @@ struct Heard {
 impl Hearing {
     /// Of the member `me`.
     pub(crate) fn new(me: Str) -> Self {
-        Self { me, own: None, heard: BTreeMap::new() }
+        Self { me, own: None, others: BTreeMap::new() }
     }
 
     /// The connection is another one, or gone: nothing was heard over it yet.
     pub(crate) fn begin_anew(&mut self) {
         self.own = None;
-        self.heard.clear();
+        self.others.clear();
     }
 
-    /// Whoever is not one of `members` any more is forgotten.
-    pub(crate) fn retain(&mut self, is_member: impl Fn(&Str) -> bool) {
-        self.heard.retain(|member, _| is_member(member));
+    /// These, and no others, should be heard.
+    pub(crate) fn expect(&mut self, members: &BTreeSet<Str>, now: Instant) {
+        self.others.retain(|member, _| members.contains(member));
+        for member in members.iter().filter(|member| **member != self.me) {
+            self.others.entry(member.clone()).or_insert_with(|| Other::from(false, now + RETURN));
+        }
     }
 
     /// A member was heard.
     pub(crate) fn beat(&mut self, member: &str, now: Instant) {
         if member == self.me.as_str() {
             if !self.hears(now) {
-                self.heard.values_mut().for_each(|heard| *heard = Heard::at(now));
+                self.others.values_mut().for_each(|other| *other = Other::from(other.heard, other.last.max(now)));
             }
             self.own = Some(now);
         } else {
-            self.heard.insert(member.into(), Heard::at(now));
+            self.others.insert(member.into(), Other::from(true, now));
         }
     }
 
@@ -66,9 +75,9 @@ impl Hearing {
         if !self.hears(now) {
             return Vec::new();
         }
-        let late = self.heard.iter_mut().filter(|(_, heard)| !heard.asked && now - heard.last >= LATE);
-        late.map(|(member, heard)| {
-            heard.asked = true;
+        let late = self.others.iter_mut().filter(|(_, other)| !other.asked && now - other.last >= LATE);
+        late.map(|(member, other)| {
+            other.asked = true;
             member.clone()
         })
         .collect()
@@ -77,8 +86,8 @@ impl Hearing {
     /// The bus said that nobody is there of this name.
     pub(crate) fn absent(&mut self, member: &Str, now: Instant) {
         // One that was heard meanwhile is there.
-        if let Some(heard) = self.heard.get_mut(member).filter(|heard| now - heard.last >= LATE) {
-            heard.absent = true;
+        if let Some(other) = self.others.get_mut(member).filter(|other| now - other.last >= LATE) {
+            other.absent = true;
         }
     }
 
@@ -88,20 +97,24 @@ impl Hearing {
         if !self.hears(now) {
             return BTreeSet::new();
         }
-        let silent = |heard: &Heard| heard.absent || now - heard.last >= SILENCE;
-        self.heard.iter().filter(|(_, heard)| silent(heard)).map(|(member, _)| member.clone()).collect()
+        let silent = |other: &Other| other.absent || now - other.last >= SILENCE;
+        #[cfg(seeded_bug = "unheard_believed")]
+        let silent = |other: &Other| other.heard && silent(other);
+        self.others.iter().filter(|(_, other)| silent(other)).map(|(member, _)| member.clone()).collect()
     }
 
     /// How many others are heard; none by who does not hear itself.
     pub(crate) fn others(&self, now: Instant) -> usize {
-        if self.hears(now) { self.heard.len() - self.silent(now).len() } else { 0 }
+        let silent = self.silent(now);
+        let heard = self.others.iter().filter(|(member, other)| other.heard && !silent.contains(*member));
+        if self.hears(now) { heard.count() } else { 0 }
     }
 
     /// When something may change although nobody is heard.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
-        let steps = |heard: &Heard| [heard.last + LATE, heard.last + SILENCE];
+        let steps = |other: &Other| [other.last + LATE, other.last + SILENCE];
         let own = self.own.map(|own| own + SILENCE);
-        self.heard.values().flat_map(steps).chain(own).filter(|at| *at > now).min()
+        self.others.values().flat_map(steps).chain(own).filter(|at| *at > now).min()
     }
 
     fn hears(&self, now: Instant) -> bool {
@@ -109,9 +122,9 @@ impl Hearing {
     }
 }
 
-impl Heard {
-    fn at(last: Instant) -> Self {
-        Self { last, asked: false, absent: false }
+impl Other {
+    fn from(heard: bool, last: Instant) -> Self {
+        Self { heard, last, asked: false, absent: false }
     }
 }
 
@@ -176,7 +189,25 @@ mod tests {
             assert!(!listen(&mut hearing, &["a"], 20).await, "the other has all its time again");
             assert!(listen(&mut hearing, &["a"], 1).await);
             hearing.begin_anew();
-            assert!(!listen(&mut hearing, &["a"], 100).await, "never heard over this connection");
+            assert!(!listen(&mut hearing, &["a"], 100).await, "nobody expects it");
+        });
+    }
+
+    #[test]
+    fn who_is_expected_and_never_heard_is_missed_when_it_could_have_come_back() {
+        Universe::sweep(0..1, || async {
+            let (mut hearing, members) = (heard(), BTreeSet::from(["a".into(), "b".into()]));
+            hearing.begin_anew();
+            hearing.expect(&members, clock::now());
+            assert!(!listen(&mut hearing, &["a"], 59).await);
+            assert_eq!(hearing.others(clock::now()), 0);
+            assert!(listen(&mut hearing, &["a"], 1).await, "three seconds");
+            assert_eq!(hearing.late(clock::now()), ["b"], "and asked, which is quicker");
+            hearing.expect(&members, clock::now());
+            assert!(!listen(&mut hearing, &["a", "b"], 1).await, "here it is");
+            assert_eq!(hearing.others(clock::now()), 1);
+            hearing.expect(&BTreeSet::from(["a".into()]), clock::now());
+            assert!(!listen(&mut hearing, &["a"], 100).await, "nobody expects it any more");
         });
     }
 }

@@ -1,5 +1,6 @@
 //! This process as a member: a Lease that is renewed as long as it lives, marked when it leaves, and gone when it has left.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock, rng};
 use serde_json::{Value, json};
 
 use crate::start::{Crew, stopped};
-use crate::view::{LEAVING, NAMESPACE, ROLE};
+use crate::view::{BUS, LEAVING, NAMESPACE, ROLE};
 
 /// The row of members. They leave while their crew still works, so that somebody else takes over from a hand that is still there.
 pub(crate) static MEMBER: ActorKind = ActorKind {
@@ -63,10 +64,14 @@ async fn renew(crew: &Crew) -> Result<(), Status> {
         Err(status) if status.is_not_found() => {}
         other => return other,
     }
+    let mut labels = BTreeMap::from([(ROLE, crew.role)]);
+    if crew.speaks {
+        labels.insert(BUS, "true");
+    }
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": crew.me.as_str(), "namespace": NAMESPACE, "labels": {ROLE: crew.role}},
+        "metadata": {"name": crew.me.as_str(), "namespace": NAMESPACE, "labels": labels},
         "spec": spec(crew),
     });
     let lease = decode(crew.leases.ty, lease.to_string().as_bytes())?;

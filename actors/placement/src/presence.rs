@@ -1,6 +1,7 @@
 //! Hears the members of the role on the bus, asks for those who are late, and tells the coordinator who is silent. That this process itself speaks is
 //! the mesh's ([`oarlock_mesh::attend`]).
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +9,13 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use oarlock_bus::{AskError, Bus, Heard, Identity, Pattern};
-use oarlock_informer::Key;
 use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
 use oarlock_schema::Str;
 
 use crate::hearing::Hearing;
 use crate::start::{Crew, stopped};
-use crate::view::NAMESPACE;
+use crate::view::speaks;
 
 /// The row of who hears. It lives as long as its crew works.
 pub(crate) static PRESENCE: ActorKind =
@@ -41,6 +41,10 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
     }
     let mut members = leases.subscribe(CHANGES);
     let role = bus.identity().role();
+    let expected = || -> BTreeSet<Str> {
+        let speaking = leases.list().into_iter().filter(|lease| speaks(&lease.meta));
+        speaking.map(|lease| lease.meta.key.name.clone()).collect()
+    };
     let mut hints = bus.listen(&Pattern::presence_of(role), VOICES).await?;
     let mut hearing = Hearing::new(crew.me.clone());
     let mut asked = FuturesUnordered::new();
@@ -66,16 +70,18 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
             Some(Turn::Link(now)) => {
                 state = now;
                 hearing.begin_anew();
+                hearing.expect(&expected(), clock::now());
             }
-            Some(Turn::Heard(Heard::Lost(_))) => hearing.begin_anew(),
+            Some(Turn::Heard(Heard::Lost(_))) => {
+                hearing.begin_anew();
+                hearing.expect(&expected(), clock::now());
+            }
             Some(Turn::Heard(Heard::Hint(hint))) => {
                 if let Some(member) = hint.subject().sender() {
                     hearing.beat(member.name(), clock::now());
                 }
             }
-            Some(Turn::Members) => {
-                hearing.retain(|member| leases.get(&Key::new(NAMESPACE, member.clone())).is_some());
-            }
+            Some(Turn::Members) => hearing.expect(&expected(), clock::now()),
             Some(Turn::Answer(Some(absent))) => hearing.absent(&absent, clock::now()),
             Some(Turn::Answer(None) | Turn::Time) => {}
         }

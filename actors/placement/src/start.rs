@@ -56,6 +56,8 @@ pub(crate) struct Crew {
     pub(crate) role: &'static str,
     pub(crate) me: Str,
     pub(crate) units: Vec<Unit>,
+    /// It says on the bus that it lives.
+    pub(crate) speaks: bool,
     pub(crate) leases: &'static Resource,
     pub(crate) assignments: &'static Resource,
     /// Members that are silent on the bus.
@@ -77,6 +79,7 @@ pub async fn start(system: &System, client: Client, options: Options) -> Result<
         role: options.role,
         me: options.name.into(),
         units: options.units,
+        speaks: options.bus.is_some(),
         leases: find("coordination.k8s.io", "leases")?,
         assignments: find("oarlock.dev", "assignments")?,
         silent: Arc::default(),

@@ -11,6 +11,9 @@ pub(crate) const ROLE: &str = "oarlock.dev/role";
 /// The label of a member that is about to end.
 pub(crate) const LEAVING: &str = "oarlock.dev/leaving";
 
+/// The label of a member that says on the bus that it lives.
+pub(crate) const BUS: &str = "oarlock.dev/bus";
+
 /// A member's Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseView {
@@ -30,7 +33,16 @@ impl Project for LeaseView {
 
 /// Whether a member has said that it ends.
 pub(crate) fn is_leaving(lease: &ObjMeta) -> bool {
-    lease.labels.iter().any(|(key, _)| key.as_str() == LEAVING)
+    has(lease, LEAVING)
+}
+
+/// Whether a member is to be heard on the bus.
+pub(crate) fn speaks(lease: &ObjMeta) -> bool {
+    has(lease, BUS)
+}
+
+fn has(lease: &ObjMeta, label: &str) -> bool {
+    lease.labels.iter().any(|(key, _)| key.as_str() == label)
 }
 
 /// Who works for a unit. Its epoch is the object's revision.
