@@ -31,6 +31,7 @@ use crate::queue::Stamp;
 mod bind;
 mod decide;
 mod duties;
+mod evict;
 mod hearing;
 mod intake;
 mod mail;

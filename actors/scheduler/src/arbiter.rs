@@ -7,11 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
-use crate::cluster::{Cluster, HolderKind, NOWHERE};
+mod preemption;
+
+use crate::cluster::{Cluster, HolderKind, NOWHERE, Rehearsal};
 use crate::column::NodeIx;
 use crate::intern::{Res, Sym};
-use crate::model::{Effect, NodeInfo, PodSpec};
+use crate::model::{Effect, NodeInfo, PodInfo, PodSpec};
 use crate::shard::Proposal;
 
 /// A hard constraint, as far as a proposal can break it.
@@ -56,6 +59,12 @@ pub(crate) enum Constraint {
         /// What the constraint allows.
         max_skew: i64,
     },
+    /// Room that was left for others of its priority or above, who are nominated there.
+    Nominated,
+    /// Of a preemption: the pod may preempt, has to, and does not wait for others to leave already.
+    Preemptor(&'static str),
+    /// Of a preemption: each victim is on the node and of lower priority.
+    Victim(&'static str),
 }
 
 impl Constraint {
@@ -72,6 +81,9 @@ impl Constraint {
             Self::AntiAffinity => "anti-affinity",
             Self::Repelled => "repelled",
             Self::Spread { .. } => "spread",
+            Self::Nominated => "nominated",
+            Self::Preemptor(_) => "preemptor",
+            Self::Victim(_) => "victim",
         }
     }
 }
@@ -98,7 +110,9 @@ impl fmt::Display for Refusal {
 pub(crate) struct Arbiter {
     /// How many proposals were accepted.
     pub(crate) accepted: u64,
-    /// How many were turned down, by [`Constraint::label`].
+    /// How many preemptions were allowed.
+    pub(crate) allowed: u64,
+    /// How many of both were turned down, by [`Constraint::label`].
     pub(crate) refused: BTreeMap<&'static str, u64>,
 }
 
@@ -129,13 +143,41 @@ impl Arbiter {
             return Ok(());
         }
         let Some(info) = cluster.nodes.info(node).cloned() else { return refuse(cluster, Constraint::Node) };
-        let spec = &*pod.spec;
-        let broken = admission(cluster, spec, &info)
-            .or_else(|| capacity(cluster, spec, node))
-            .or_else(|| ports(cluster, spec, node))
-            .or_else(|| neighbours(cluster, &pod.spec, node));
+        let expected = cluster.expected(pod, info.name);
+        let broken = match expected.as_slice() {
+            [] => broken(cluster, pod, &info, node),
+            expected => broken_beside(&mut cluster.rehearse(node), pod, &info, node, expected),
+        };
         broken.map_or(Ok(()), |constraint| refuse(cluster, constraint))
     }
+}
+
+/// The first hard constraint that a pod on a node would break as things are.
+fn broken(cluster: &mut Cluster, pod: &PodInfo, info: &NodeInfo, node: NodeIx) -> Option<Constraint> {
+    let spec = &*pod.spec;
+    admission(cluster, spec, info)
+        .or_else(|| capacity(cluster, spec, node))
+        .or_else(|| ports(cluster, spec, node))
+        .or_else(|| neighbours(cluster, &pod.spec, node))
+}
+
+/// The same, beside those that are expected there and without them: the pod must not take the room that others have left for them.
+fn broken_beside(
+    rehearsal: &mut Rehearsal<'_>,
+    pod: &PodInfo,
+    info: &NodeInfo,
+    node: NodeIx,
+    expected: &[Arc<PodInfo>],
+) -> Option<Constraint> {
+    if !expected.is_empty() {
+        expected.iter().for_each(|other| rehearsal.come(other));
+        let crowded = broken(rehearsal.cluster(), pod, info, node).is_some();
+        rehearsal.go();
+        if crowded {
+            return Some(broken(rehearsal.cluster(), pod, info, node).unwrap_or(Constraint::Nominated));
+        }
+    }
+    broken(rehearsal.cluster(), pod, info, node)
 }
 
 fn admission(cluster: &Cluster, spec: &PodSpec, node: &NodeInfo) -> Option<Constraint> {

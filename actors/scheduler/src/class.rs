@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use crate::bits::BitSet;
-use crate::cluster::{Cluster, SpecId};
+use crate::cluster::{Cluster, Reserved, SpecId};
 use crate::column::{Column, NodeIx};
-use crate::framework::{Diagnosis, Filter, Limit, Reason, Scope, Score};
+use crate::filters::Filters;
+use crate::framework::{Diagnosis, Scope, Score};
 use crate::model::PodSpec;
 use crate::table::PLUGINS;
 
@@ -34,7 +35,8 @@ pub(crate) struct Class {
     pub(crate) id: SpecId,
     /// The spec.
     pub(crate) spec: Arc<PodSpec>,
-    filters: Vec<(usize, Box<dyn Filter>)>,
+    /// Its compiled filters, as of the last look.
+    pub(crate) filters: Filters,
     scores: Vec<(i32, Box<dyn Score>)>,
     version: u64,
     seen: Option<u64>,
@@ -55,7 +57,7 @@ impl Class {
         let mut class = Self {
             id,
             spec: Arc::clone(spec),
-            filters: Vec::new(),
+            filters: Filters::default(),
             scores: Vec::new(),
             version: 0,
             seen: None,
@@ -77,9 +79,7 @@ impl Class {
     }
 
     fn compile(&mut self, cluster: &Cluster) {
-        let compiled =
-            |at, plugin: &crate::framework::Plugin| plugin.filter?(cluster, self.id).map(|filter| (at, filter));
-        self.filters = PLUGINS.iter().enumerate().filter_map(|(at, plugin)| compiled(at, plugin)).collect();
+        self.filters = Filters::compile(cluster, self.id);
         let compiled =
             |plugin: &crate::framework::Plugin| plugin.score?(cluster, self.id).map(|score| (plugin.weight, score));
         self.scores = PLUGINS.iter().filter_map(|plugin| compiled(plugin)).collect();
@@ -111,11 +111,7 @@ impl Class {
 
     fn rebuild(&mut self, cluster: &Cluster) {
         let mut failing = BitSet::default();
-        for (_, filter) in &self.filters {
-            if filter.scope(cluster) == Scope::Node {
-                filter.reject(cluster, &mut failing);
-            }
-        }
+        self.filters.of(Scope::Node, cluster).for_each(|filter| filter.reject(cluster, &mut failing));
         self.base.copy_from(&cluster.nodes.live);
         self.base.subtract(&failing);
         self.local.reset(cluster.nodes.slots(), 0);
@@ -128,8 +124,8 @@ impl Class {
     }
 
     fn judge(&mut self, cluster: &Cluster, node: NodeIx) {
-        let fails = |filter: &dyn Filter| filter.scope(cluster) == Scope::Node && filter.rejects(cluster, node);
-        let fits = cluster.nodes.live.contains(node) && !self.filters.iter().any(|(_, filter)| fails(&**filter));
+        let fits = cluster.nodes.live.contains(node)
+            && !self.filters.of(Scope::Node, cluster).any(|filter| filter.rejects(cluster, node));
         let mut total = 0;
         for (weight, score) in &self.scores {
             if score.scope(cluster) == Scope::Node {
@@ -143,39 +139,47 @@ impl Class {
         }
     }
 
-    /// Whether a node passes every filter now.
-    pub(crate) fn fits(&mut self, cluster: &mut Cluster, node: NodeIx) -> bool {
+    /// Whether a node passes every filter now, beside those that are expected there.
+    pub(crate) fn fits(&mut self, cluster: &mut Cluster, node: NodeIx, reserved: &Reserved) -> bool {
         self.sync(cluster);
-        let fails = |filter: &dyn Filter| filter.scope(cluster) == Scope::Cluster && filter.rejects(cluster, node);
-        self.base.contains(node) && !self.filters.iter().any(|(_, filter)| fails(&**filter))
+        let expected = reserved.iter().find(|(there, _)| *there == node).map_or(&[][..], |(_, expected)| expected);
+        self.base.contains(node) && cluster.rehearse(node).fits(&self.filters, expected)
     }
 
-    /// The best node for the next pod of the class, ties broken by `choose`.
+    /// The best node for the next pod of the class that leaves room for `reserved`, ties broken by `choose`.
     pub(crate) fn select(
         &mut self,
         cluster: &mut Cluster,
         scratch: &mut Scratch,
+        reserved: &Reserved,
         choose: &mut Choose<'_>,
     ) -> Option<NodeIx> {
         self.decisions += 1;
         if self.decisions > 1 {
-            return self.choose(cluster, scratch, choose);
+            return self.choose(cluster, scratch, reserved, choose);
         }
         // Many classes have one pod only (a StatefulSet's pods differ in a label), so the first pod borrows its
         // columns; what is kept between pods begins with the second.
         std::mem::swap(&mut self.base, &mut scratch.base);
         std::mem::swap(&mut self.local, &mut scratch.local);
-        let chosen = self.choose(cluster, scratch, choose);
+        let chosen = self.choose(cluster, scratch, reserved, choose);
         std::mem::swap(&mut self.base, &mut scratch.base);
         std::mem::swap(&mut self.local, &mut scratch.local);
         self.seen = None;
         chosen
     }
 
-    fn choose(&mut self, cluster: &mut Cluster, scratch: &mut Scratch, choose: &mut Choose<'_>) -> Option<NodeIx> {
+    fn choose(
+        &mut self,
+        cluster: &mut Cluster,
+        scratch: &mut Scratch,
+        reserved: &Reserved,
+        choose: &mut Choose<'_>,
+    ) -> Option<NodeIx> {
         self.sync(cluster);
+        let barred = self.barred(cluster, reserved);
         let cluster = &*cluster;
-        let filtered = self.filters.iter().any(|(_, filter)| filter.scope(cluster) == Scope::Cluster);
+        let filtered = !barred.is_empty() || self.filters.of(Scope::Cluster, cluster).next().is_some();
         let scored = self.scores.iter().any(|(_, score)| score.scope(cluster) == Scope::Cluster);
         if !filtered && !scored {
             // The first pod of a class takes a look at the column; buckets pay from the second one on.
@@ -187,12 +191,9 @@ impl Class {
         }
         scratch.feasible.copy_from(&self.base);
         if filtered {
-            scratch.failing.clear();
-            for (_, filter) in &self.filters {
-                if filter.scope(cluster) == Scope::Cluster {
-                    filter.reject(cluster, &mut scratch.failing);
-                }
-            }
+            scratch.failing.copy_from(&barred);
+            let filters = self.filters.of(Scope::Cluster, cluster);
+            filters.for_each(|filter| filter.reject(cluster, &mut scratch.failing));
             scratch.feasible.subtract(&scratch.failing);
         }
         if !scored {
@@ -207,15 +208,27 @@ impl Class {
         best(scratch.totals.values(), &scratch.feasible, &mut scratch.ties, choose)
     }
 
+    /// The nodes that would do if nobody were expected there. They are few, and looked at one by one.
+    fn barred(&self, cluster: &mut Cluster, reserved: &Reserved) -> BitSet {
+        let mut barred = BitSet::default();
+        for (node, expected) in reserved.iter().filter(|(node, _)| self.base.contains(*node)) {
+            barred.set(*node, !cluster.rehearse(*node).fits(&self.filters, expected));
+        }
+        barred
+    }
+
     /// Why no node fits. Asked only after [`Class::select`] found none.
-    pub(crate) fn diagnose(&mut self, cluster: &Cluster) -> Arc<Diagnosis> {
+    pub(crate) fn diagnose(&mut self, cluster: &mut Cluster, reserved: &Reserved) -> Arc<Diagnosis> {
+        if !reserved.is_empty() {
+            return Arc::new(self.filters.diagnose(cluster, reserved));
+        }
         let now = cluster.sequence();
         if let Some((at, diagnosis)) = &self.diagnosis
             && *at == now
         {
             return Arc::clone(diagnosis);
         }
-        let diagnosis = Arc::new(diagnose(cluster, &self.filters));
+        let diagnosis = Arc::new(self.filters.diagnose(cluster, reserved));
         self.diagnosis = Some((now, Arc::clone(&diagnosis)));
         diagnosis
     }
@@ -226,9 +239,7 @@ impl Class {
         self.sync(cluster);
         let cluster = &*cluster;
         let mut failing = BitSet::default();
-        for (_, filter) in self.filters.iter().filter(|(_, filter)| filter.scope(cluster) == Scope::Cluster) {
-            filter.reject(cluster, &mut failing);
-        }
+        self.filters.of(Scope::Cluster, cluster).for_each(|filter| filter.reject(cluster, &mut failing));
         let mut feasible = self.base.clone();
         feasible.subtract(&failing);
         let mut totals = self.local.clone();
@@ -237,44 +248,6 @@ impl Class {
         }
         feasible.iter().map(|node| (node, totals.at(node))).collect()
     }
-}
-
-fn diagnose(cluster: &Cluster, filters: &[(usize, Box<dyn Filter>)]) -> Diagnosis {
-    let mut diagnosis = Diagnosis { nodes: cluster.nodes.count, ..Diagnosis::default() };
-    let mut left = cluster.nodes.live.clone();
-    for (at, filter) in filters {
-        match filter.limit(cluster) {
-            Limit::None => {}
-            Limit::Reject(reason) => {
-                diagnosis.rejected = Some(reason);
-                diagnosis.rejectors |= 1 << at;
-                return diagnosis;
-            }
-            Limit::Only(nodes) => {
-                let mut others = left.clone();
-                others.subtract(&nodes);
-                left.intersect_with(&nodes);
-                let name = PLUGINS.get(*at).map_or("", |plugin| plugin.name);
-                diagnosis.tally.add_all(Reason::NotNamedBy(name), &others, false);
-                diagnosis.rejectors |= 1 << at;
-            }
-        }
-    }
-    let mut failing = BitSet::default();
-    for (at, filter) in filters {
-        if filter.scope(cluster) == Scope::Skip {
-            continue;
-        }
-        failing.clear();
-        filter.reject(cluster, &mut failing);
-        failing.intersect_with(&left);
-        if !failing.is_empty() {
-            filter.explain(cluster, &failing, &mut diagnosis.tally);
-            diagnosis.rejectors |= 1 << at;
-            left.subtract(&failing);
-        }
-    }
-    diagnosis
 }
 
 /// The feasible node of the highest total.

@@ -4,10 +4,13 @@
 //! Invariant, tested by random histories: after any sequence of events the state equals the one built from
 //! scratch out of the objects that are left.
 
+mod budgets;
 mod compile;
 mod counts;
 mod nodes;
+mod nominations;
 mod owners;
+mod rehearsal;
 mod topology;
 
 #[cfg(test)]
@@ -24,9 +27,12 @@ use crate::map::Map;
 use crate::model::{NodeInfo, PodInfo, PodSpec, Uid};
 use crate::slab::Slab;
 
+pub(crate) use budgets::{Budget, Budgets};
 pub(crate) use compile::{Compiled, SpreadRule};
 pub(crate) use counts::{Counter, Counts, HolderKind, SetId};
 pub(crate) use nodes::{Nodes, spec_matches};
+pub(crate) use nominations::{Nominations, Reserved};
+pub(crate) use rehearsal::Rehearsal;
 pub(crate) use topology::{NOWHERE, TopoId, Topologies};
 
 /// Number of an interned pod spec.
@@ -93,7 +99,13 @@ pub(crate) struct Cluster {
     lowest: Column<i32>,
     /// Names of pods' services and owners, for default spreading.
     pub(crate) owners: owners::Owners,
+    /// Who is expected where.
+    pub(crate) nominations: Nominations,
+    /// PodDisruptionBudgets.
+    pub(crate) budgets: Budgets,
     compilations: u64,
+    /// What changes now is taken back before anybody looks: see [`Rehearsal`].
+    rehearsing: bool,
     log: Vec<NodeIx>,
     log_start: u64,
 }
@@ -394,6 +406,9 @@ impl Cluster {
     }
 
     fn touch(&mut self, node: NodeIx) {
+        if self.rehearsing {
+            return;
+        }
         let limit = 2 * self.nodes.slots() + 1024;
         if self.log.len() >= 2 * limit {
             self.log.drain(..limit);

@@ -19,6 +19,10 @@ use crate::queue::{Popped, Queue, Stamp};
 use crate::shard::{Proposal, Shard, Verdict};
 use crate::table::PLUGINS;
 
+mod preemption;
+
+pub(crate) use preemption::Unfit;
+
 /// How often one pod may be refused and tried again within one decision.
 const REFUSALS: usize = 8;
 
@@ -41,12 +45,36 @@ pub(crate) enum Decision {
         /// The node's name.
         node: Arc<str>,
     },
+    /// Have others leave a node for it; it is expected there already. The outcome is told by [`Engine::preempted`] or [`Engine::withdraw`].
+    Preempt {
+        /// The pod.
+        popped: Popped,
+        /// The node's name.
+        node: Arc<str>,
+        /// Why it fits nowhere now.
+        unfit: Unfit,
+        /// Writes to perform in order.
+        calls: Vec<Call>,
+    },
+    /// Propose that to whoever decides; it is expected there already in our own eyes, with the same outcomes.
+    ProposePreemption {
+        /// The pod.
+        popped: Popped,
+        /// The node's name.
+        node: Arc<str>,
+        /// Why it fits nowhere now.
+        unfit: Unfit,
+        /// Who has to leave.
+        victims: Vec<Uid>,
+    },
     /// Say why it fits nowhere; it waits in the queue already.
     Unschedulable {
         /// The pod.
         popped: Popped,
         /// The text for the event and the condition.
         message: String,
+        /// It is not expected anywhere any more, and the API is to be told.
+        denominated: bool,
     },
     /// It was refused again and again, or no plugin binds it; it is tried again after its back-off.
     Postponed {
@@ -91,6 +119,10 @@ pub(crate) struct Engine {
     pub(crate) queue: Queue,
     shard: Shard,
     arbiter: Arbiter,
+    /// How many pods were looked at that might preempt others.
+    pub(crate) attempts: u64,
+    /// How many pods the arbiter had leave.
+    pub(crate) victims: u64,
     /// The last refusal, for the debugging page.
     pub(crate) last_refusal: Option<Refusal>,
 }
@@ -104,12 +136,17 @@ impl Engine {
     /// Every pod that is known, placed or waiting.
     pub(crate) fn known_pods(&self) -> Vec<Uid> {
         let placed = self.cluster.all_pods().map(|pod| &pod.info.uid);
-        placed.chain(self.queue.uids()).cloned().collect()
+        placed.chain(self.queue.uids()).chain(self.cluster.nominations.uids()).cloned().collect()
     }
 
     /// How many proposals the arbiter accepted, and refused by constraint.
     pub(crate) fn verdicts(&self) -> (u64, &BTreeMap<&'static str, u64>) {
         (self.arbiter.accepted, &self.arbiter.refused)
+    }
+
+    /// How many preemptions the arbiter allowed.
+    pub(crate) fn preemptions(&self) -> u64 {
+        self.arbiter.allowed
     }
 
     /// Moves waiting pods whose time has come.
@@ -146,6 +183,7 @@ impl Engine {
     pub(crate) fn on_pod(&mut self, pod: Arc<PodInfo>, ours: bool, now: Stamp) {
         if pod.node.is_some() {
             self.queue.remove(&pod.uid);
+            self.cluster.nominations.remove(&pod.uid);
             match self.cluster.set_pod(Arc::clone(&pod)) {
                 PodChange::Added | PodChange::Confirmed => {
                     self.queue.on_event(&self.cluster, &Event::PodAssigned(&pod), now);
@@ -156,6 +194,10 @@ impl Engine {
                 PodChange::Unchanged => {}
             }
             return;
+        }
+        if let Some(over) = self.cluster.nominations.see(&pod) {
+            // To others it was as if it had been there.
+            self.queue.on_event(&self.cluster, &Event::PodGone(&over), now);
         }
         let assumed = self.cluster.placed(&pod.uid).is_some_and(|placed| placed.assumed);
         if assumed {
@@ -174,7 +216,8 @@ impl Engine {
     /// A pod is gone, or has ended and uses nothing any more.
     pub(crate) fn on_pod_gone(&mut self, uid: &str, now: Stamp) {
         self.queue.remove(uid);
-        if let Some(old) = self.cluster.remove_pod(uid) {
+        let expected = self.cluster.nominations.remove(uid);
+        if let Some(old) = self.cluster.remove_pod(uid).or(expected) {
             self.queue.on_event(&self.cluster, &Event::PodGone(&old), now);
         }
     }
@@ -206,9 +249,11 @@ impl Engine {
         self.queue.failed(&pod.uid, now);
     }
 
-    /// What was proposed does not hold: the place is given back. The pod stays in flight until [`Queue::again`] or [`Queue::failed`].
+    /// What was proposed, or decided about a preemption, does not hold: the place is given back, and the API has the word about where the pod is
+    /// expected. The pod stays in flight until [`Queue::again`] or [`Queue::failed`].
     pub(crate) fn withdraw(&mut self, uid: &str, now: Stamp) {
         self.release(uid, now);
+        self.cluster.nominations.withdraw(uid);
     }
 
     fn slot(&mut self, node: &str) -> Option<NodeIx> {
@@ -231,12 +276,13 @@ impl Engine {
             match self.shard.propose(&mut self.cluster, &popped.pod, choose) {
                 Verdict::NoNodes => {
                     self.queue.failed(&uid, now);
-                    return Some(Decision::Unschedulable { popped, message: message::NO_NODES.to_owned() });
+                    let message = message::NO_NODES.to_owned();
+                    return Some(Decision::Unschedulable { popped, message, denominated: false });
                 }
                 Verdict::Unschedulable(diagnosis) => {
-                    let (message, _) = message::unschedulable(&self.cluster, &popped.pod, &diagnosis);
-                    self.queue.rejected(&uid, diagnosis.rejectors, now);
-                    return Some(Decision::Unschedulable { popped, message });
+                    self.attempts += 1;
+                    let found = self.shard.strand(&mut self.cluster, &popped.pod, &diagnosis, choose);
+                    return Some(self.strand(seat, popped, &diagnosis, found, now));
                 }
                 Verdict::Place(proposal) if seat == Seat::Shard => {
                     self.cluster.assume(&proposal.pod, proposal.node);
@@ -297,7 +343,7 @@ impl Engine {
             }
             Err((at, message)) => {
                 self.queue.rejected(&uid, 1 << at, now);
-                Decision::Unschedulable { popped, message }
+                Decision::Unschedulable { popped, message, denominated: false }
             }
         }
     }

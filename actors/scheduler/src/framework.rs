@@ -6,13 +6,16 @@
 //! fail, scores a column of 0..=100; normalising is the last step inside a cluster-wide score.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::bits::BitSet;
 use crate::cluster::{Cluster, SpecId};
 use crate::column::NodeIx;
 use crate::event::Event;
+use crate::filters::Filters;
 use crate::intern::{Interner, Res};
 use crate::model::PodInfo;
+use crate::preempt::Preemption;
 
 /// The best score of a plugin (upstream: `MaxNodeScore`).
 pub(crate) const MAX_SCORE: i32 = 100;
@@ -151,6 +154,20 @@ pub(crate) struct Diagnosis {
     pub(crate) rejectors: u32,
 }
 
+/// A pod that fits nowhere, as PostFilters meet it.
+pub(crate) struct Stranded<'a> {
+    /// The cluster, to try things out on ([`Cluster::rehearse`]).
+    pub(crate) cluster: &'a mut Cluster,
+    /// The pod.
+    pub(crate) pod: &'a Arc<PodInfo>,
+    /// Why it fits nowhere.
+    pub(crate) diagnosis: &'a Diagnosis,
+    /// Its compiled filters.
+    pub(crate) filters: &'a Filters,
+    /// Randomness.
+    pub(crate) choose: &'a mut dyn FnMut(u32) -> u32,
+}
+
 /// What PostFilter came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PostFiltered {
@@ -158,17 +175,33 @@ pub(crate) struct PostFiltered {
     pub(crate) message: String,
     /// Further PostFilters do not run.
     pub(crate) stop: bool,
-    /// A node on which the pod will fit once `victims` are gone.
-    pub(crate) nominated: Option<NodeIx>,
-    /// Pods to delete, with uid preconditions, before the pod fits on `nominated`.
-    pub(crate) victims: Vec<crate::model::Uid>,
+    /// Where the pod is expected from now on.
+    pub(crate) nominating: Nominating,
 }
 
-/// A write that the shell performs for PreBind and Bind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a pod that fits nowhere is expected from now on (upstream: `NominatingInfo`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Nominating {
+    /// Where it was before, if anywhere.
+    #[default]
+    AsBefore,
+    /// Nowhere.
+    Nowhere,
+    /// On a node, once others have left it.
+    Preempt(Preemption),
+}
+
+/// A write that the shell performs for PreBind and Bind, or for a preemption.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     /// Create the `binding` subresource.
     Bind,
+    /// Write the node into the pod's `status.nominatedNodeName`.
+    Nominate,
+    /// Take `status.nominatedNodeName` from these pods: there may be no room for them any more.
+    Denominate(Vec<Arc<PodInfo>>),
+    /// Say of these pods that they are preempted, and delete them.
+    Evict(Vec<Arc<PodInfo>>),
 }
 
 /// When pods go first: smaller keys leave the queue earlier.
@@ -196,7 +229,7 @@ pub(crate) struct Plugin {
     /// PreFilter and Filter.
     pub(crate) filter: Option<CompileFilter>,
     /// What to do about a pod that fits nowhere.
-    pub(crate) post_filter: Option<fn(&Cluster, &PodInfo, &Diagnosis) -> PostFiltered>,
+    pub(crate) post_filter: Option<fn(&mut Stranded<'_>) -> PostFiltered>,
     /// PreScore, Score and NormalizeScore.
     pub(crate) score: Option<CompileScore>,
     /// Takes what the pod needs beyond the columns.

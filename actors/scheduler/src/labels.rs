@@ -21,6 +21,11 @@ impl Labels {
         self.0.get(at).map(|pair| pair.1)
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// All pairs in key order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Sym, Sym)> + '_ {
         self.0.iter().copied()

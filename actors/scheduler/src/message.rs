@@ -1,9 +1,7 @@
 //! The texts of an unschedulable pod, letter for letter as upstream's (`FitError`, `handleSchedulingFailure`):
 //! people and tools search for them.
 
-use crate::cluster::Cluster;
-use crate::framework::{Diagnosis, PostFiltered};
-use crate::model::PodInfo;
+use crate::framework::{Nominating, Stranded};
 use crate::table::PLUGINS;
 
 /// What is said while the cluster has no node (upstream: `ErrNoNodesAvailable`).
@@ -21,25 +19,26 @@ pub(crate) fn unavailable(nodes: usize, reasons: &str) -> String {
     }
 }
 
-/// Runs the PostFilters and writes the full text.
-pub(crate) fn unschedulable(cluster: &Cluster, pod: &PodInfo, diagnosis: &Diagnosis) -> (String, PostFiltered) {
+/// Runs the PostFilters and writes the full text. When one of them has found a node, what the others said is left out.
+pub(crate) fn unschedulable(mut stranded: Stranded<'_>) -> (String, Nominating) {
+    let diagnosis = stranded.diagnosis;
     let mut text = match diagnosis.rejected {
         Some(reason) => unavailable(diagnosis.nodes, reason),
-        None => unavailable(diagnosis.nodes, &diagnosis.tally.text(&cluster.names)),
+        None => unavailable(diagnosis.nodes, &diagnosis.tally.text(&stranded.cluster.names)),
     };
     let mut messages = Vec::new();
-    let mut outcome = PostFiltered::default();
-    for plugin in PLUGINS {
-        let Some(post_filter) = plugin.post_filter else { continue };
-        let mut result = post_filter(cluster, pod, diagnosis);
+    let mut nominating = Nominating::AsBefore;
+    for post_filter in PLUGINS.iter().filter_map(|plugin| plugin.post_filter) {
+        let result = post_filter(&mut stranded);
+        match result.nominating {
+            Nominating::Preempt(_) => return (text, result.nominating),
+            Nominating::Nowhere => nominating = Nominating::Nowhere,
+            Nominating::AsBefore => {}
+        }
         if !result.message.is_empty() {
-            messages.push(std::mem::take(&mut result.message));
+            messages.push(result.message);
         }
-        let (stop, found) = (result.stop, result.nominated.is_some());
-        if found {
-            outcome = result;
-        }
-        if stop || found {
+        if result.stop {
             break;
         }
     }
@@ -47,7 +46,7 @@ pub(crate) fn unschedulable(cluster: &Cluster, pod: &PodInfo, diagnosis: &Diagno
         text.push(' ');
         text.push_str(&messages.join(", "));
     }
-    (text, outcome)
+    (text, nominating)
 }
 
 /// Cuts a text to what fits into an event.

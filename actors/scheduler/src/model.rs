@@ -3,6 +3,7 @@
 //! [`PodSpec`] holds exactly what placement depends on, so that pods with equal specs form a class; what
 //! differs between the pods of one class (name, uid, priority, age) stands in [`PodInfo`].
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -40,6 +41,10 @@ pub(crate) struct PodInfo {
     pub(crate) nominated: Option<Sym>,
     /// Whether `metadata.deletionTimestamp` is set.
     pub(crate) terminating: bool,
+    /// Whether condition `DisruptionTarget` says that the scheduler preempts it.
+    pub(crate) preempted: bool,
+    /// `status.startTime` in seconds since 1970; `i64::MAX` while there is none, which is later than all.
+    pub(crate) started: i64,
     /// Whether `spec.preemptionPolicy` is `Never`.
     pub(crate) never_preempts: bool,
     /// `spec.schedulerName`.
@@ -48,6 +53,13 @@ pub(crate) struct PodInfo {
     pub(crate) version: u64,
     /// `metadata.generation`, written as the condition's `observedGeneration`.
     pub(crate) generation: i64,
+}
+
+impl PodInfo {
+    /// The order in which pods are spared by preemption: by priority, then who runs longest (upstream: `MoreImportantPod`), then any fixed order.
+    pub(crate) fn importance(&self) -> (Reverse<i32>, i64, &str) {
+        (Reverse(self.priority), self.started, &self.uid)
+    }
 }
 
 /// What placement depends on. Two pods with equal specs are interchangeable to every plugin.

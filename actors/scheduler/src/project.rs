@@ -1,6 +1,7 @@
 //! From API objects to the scheduler's own values, at the place where an object is decoded: the informer's cache
 //! keeps these and nothing else.
 
+mod budget;
 mod node;
 mod owners;
 mod pod;
@@ -10,6 +11,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use budget::BudgetView;
 pub(crate) use node::{NamespaceView, NodeView};
 pub(crate) use owners::{ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView, StatefulSetView};
-pub(crate) use pod::{PodView, Told};
+pub(crate) use pod::{DISRUPTION_TARGET, PREEMPTED, PodView, Told};

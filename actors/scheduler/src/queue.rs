@@ -357,7 +357,7 @@ impl Queue {
     }
 
     /// Queues an unschedulable pod again, now or after the rest of its back-off.
-    fn wake(&mut self, uid: &Uid, now: Stamp) {
+    pub(crate) fn wake(&mut self, uid: &Uid, now: Stamp) {
         let Some(queued) = self.pods.get_mut(uid) else { return };
         if queued.place == Place::InFlight {
             return;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use crate::class::{Choose, Class, Scratch};
 use crate::cluster::Cluster;
 use crate::column::NodeIx;
-use crate::framework::Diagnosis;
+use crate::filters::Filters;
+use crate::framework::{Diagnosis, Nominating, Stranded};
 use crate::map::Map;
+use crate::message;
 use crate::model::{PodInfo, PodSpec};
 
 /// How many classes a shard keeps at hand. The least recently used one makes room; it only costs time.
@@ -55,16 +57,30 @@ impl Shard {
         }
         let class = self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(cluster, &pod.spec));
         class.last_used = self.decisions;
+        let reserved = cluster.reserved(pod);
         // A node nominated by an earlier preemption goes first (upstream: evaluateNominatedNode).
-        let nominated = pod.nominated.and_then(|name| cluster.nodes.find(name));
-        let node = match nominated.filter(|node| class.fits(cluster, *node)) {
+        let nominated = cluster.nominations.node_of(&pod.uid).and_then(|name| cluster.nodes.find(name));
+        let node = match nominated.filter(|node| class.fits(cluster, *node, &reserved)) {
             Some(node) => Some(node),
-            None => class.select(cluster, &mut self.scratch, choose),
+            None => class.select(cluster, &mut self.scratch, &reserved, choose),
         };
         match node {
             Some(node) => Verdict::Place(Proposal { pod: Arc::clone(pod), node, seen: cluster.sequence() }),
-            None => Verdict::Unschedulable(class.diagnose(cluster)),
+            None => Verdict::Unschedulable(class.diagnose(cluster, &reserved)),
         }
+    }
+
+    /// What is to be said of a pod for which [`Shard::propose`] has just found no node, and what can be done about it.
+    pub(crate) fn strand(
+        &mut self,
+        cluster: &mut Cluster,
+        pod: &Arc<PodInfo>,
+        diagnosis: &Diagnosis,
+        choose: &mut Choose<'_>,
+    ) -> (String, Nominating) {
+        let none = Filters::default();
+        let filters = self.classes.get(&pod.spec).map_or(&none, |class| &class.filters);
+        message::unschedulable(Stranded { cluster, pod, diagnosis, filters, choose })
     }
 
     fn make_room(&mut self, cluster: &mut Cluster) {

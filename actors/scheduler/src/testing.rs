@@ -152,7 +152,7 @@ fn node_term(names: &mut Interner, text: &str) -> NodeTerm {
 
 /// A pod: `ns=a cpu=1 memory=1Gi label:app=x select:disk=ssd need:zone~a|b prefer:5:zone=a tolerate:k=v:NoSchedule
 /// port:80 near:zone/app=x apart:host/app=x like:10:zone/app=x spread:zone/1/app=x softspread:… image:x
-/// priority=5 gate:g node=n1 terminating`.
+/// priority=5 started=100 gate:g node=n1 nominated=n1 terminating preempted never`.
 pub(crate) fn pod(names: &mut Interner, name: &str, text: &str) -> PodInfo {
     let namespace = text.split_whitespace().find_map(|word| word.strip_prefix("ns=")).unwrap_or("default");
     let mut spec = PodSpec { namespace: names.intern(namespace), ..PodSpec::default() };
@@ -165,6 +165,8 @@ pub(crate) fn pod(names: &mut Interner, name: &str, text: &str) -> PodInfo {
         node: None,
         nominated: None,
         terminating: false,
+        preempted: false,
+        started: i64::MAX,
         never_preempts: false,
         scheduler: Sym::EMPTY,
         version: 1,
@@ -234,6 +236,7 @@ pub(crate) fn pod(names: &mut Interner, name: &str, text: &str) -> PodInfo {
             Some(("node", value)) => info.node = Some(names.intern(value)),
             Some(("nominated", value)) => info.nominated = Some(names.intern(value)),
             Some(("wants", value)) => spec.node_name = Some(names.intern(value)),
+            Some(("started", value)) => info.started = value.parse().unwrap(),
             Some(("version", value)) => info.version = value.parse().unwrap(),
             Some((resource, value)) => {
                 let value = amount(resource, value);
@@ -242,6 +245,7 @@ pub(crate) fn pod(names: &mut Interner, name: &str, text: &str) -> PodInfo {
                 }
             }
             None if word == "terminating" => info.terminating = true,
+            None if word == "preempted" => info.preempted = true,
             None if word == "never" => info.never_preempts = true,
             None => panic!("{word}"),
         }

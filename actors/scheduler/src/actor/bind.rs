@@ -1,24 +1,26 @@
-//! One binding: the writes of a decision, as a gated task.
+//! One binding or preemption: the writes of a decision, as a gated task.
 
 use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use oarlock_client::{Client, Fence, fence};
+use oarlock_informer::Recorder;
 use oarlock_mesh::Claim;
 use oarlock_meta::Status;
 use oarlock_runtime::LoopCtx;
 use oarlock_schema::resource;
 use oarlock_schema::views::core_v1::Pod;
 
+use crate::engine::Unfit;
 use crate::framework::Call;
 use crate::model::PodInfo;
 use crate::queue::Popped;
 
 use super::hearing::Slot;
-use super::namespace;
+use super::{evict, namespace};
 
-/// Why a binding failed.
+/// Why a binding or preemption failed.
 #[derive(Debug)]
 pub(super) struct Unbound {
     /// What users are told.
@@ -29,13 +31,24 @@ pub(super) struct Unbound {
     pub(super) stale: Option<Fence>,
 }
 
-/// On whose behalf a binding is made.
+/// On whose behalf it is made.
 #[derive(Clone, Debug)]
 pub(super) enum Whose {
-    /// Of this process's own queue.
+    /// Of this process's own queue, to be bound.
     Own(Popped),
+    /// Of this process's own queue; it fits nowhere, and others have to leave for it.
+    Stranded(Unfit),
     /// Of a proposal; the verdict goes there.
     Proposed(Slot),
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Done {
+    /// The pod is bound.
+    Bound,
+    /// Others were told to leave for it; its revision with the nomination.
+    Nominated(u64),
 }
 
 /// What came of a binding.
@@ -47,14 +60,14 @@ pub(super) struct Outcome {
     pub(super) pod: Arc<PodInfo>,
     /// The node.
     pub(super) node: Arc<str>,
-    /// Whether it is bound.
-    pub(super) result: Result<(), Unbound>,
+    /// What is done, or why it failed.
+    pub(super) result: Result<Done, Unbound>,
 }
 
 /// Starts the writes. The future ends with their outcome, whatever becomes of the task.
 pub(super) fn start(
     ctx: &LoopCtx,
-    client: &Client,
+    (client, recorder): (&Client, &Recorder),
     claim: &Claim,
     (whose, pod, node): (Whose, Arc<PodInfo>, Arc<str>),
     calls: Vec<Call>,
@@ -62,15 +75,16 @@ pub(super) fn start(
     let claimed = claim.fence.clone();
     let task = {
         let (client, pod, node) = (client.clone(), Arc::clone(&pod), Arc::clone(&node));
-        let writes = async move { perform(&client, &pod, &node, &calls).await };
+        let recorder = recorder.clone();
+        let writes = async move { perform((&client, &recorder), &pod, &node, &calls).await };
         ctx.spawn("bind", fence::scope(claimed.clone(), writes))
     };
     async move {
         let result = match task {
             Ok(task) => match task.await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(status)) => Err(Unbound {
-                    text: format!("running Bind plugin \"DefaultBinder\": {status}"),
+                Ok(Ok(done)) => Ok(done),
+                Ok(Err((step, status))) => Err(Unbound {
+                    text: format!("{step}: {status}"),
                     gone: status.is_not_found(),
                     stale: claimed.filter(|_| status.is_stale_owner()),
                 }),
@@ -83,13 +97,30 @@ pub(super) fn start(
     .boxed()
 }
 
-async fn perform(client: &Client, pod: &PodInfo, node: &str, calls: &[Call]) -> Result<(), Status> {
+/// Performs the calls in order; an error says at which step.
+async fn perform(
+    (client, recorder): (&Client, &Recorder),
+    pod: &PodInfo,
+    node: &str,
+    calls: &[Call],
+) -> Result<Done, (&'static str, Status)> {
+    let mut done = Done::Bound;
+    let preempting = |status| ("preemption", status);
     for call in calls {
         match call {
-            Call::Bind => bind(client, pod, node).await?,
+            Call::Bind => {
+                bind(client, pod, node).await.map_err(|status| ("running Bind plugin \"DefaultBinder\"", status))?;
+            }
+            Call::Nominate => {
+                done = Done::Nominated(evict::nominate(client, pod, Some(node)).await.map_err(preempting)?);
+            }
+            Call::Denominate(others) => evict::denominate(client, others).await,
+            Call::Evict(victims) => {
+                evict::evict((client, recorder), pod, node, victims).await.map_err(preempting)?;
+            }
         }
     }
-    Ok(())
+    Ok(done)
 }
 
 async fn bind(client: &Client, pod: &PodInfo, node: &str) -> Result<(), Status> {

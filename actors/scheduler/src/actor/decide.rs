@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use oarlock_mesh::Claim;
+use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, clock, rng};
 
-use crate::engine::{Decision, Denied, Seat};
-use crate::model::PodInfo;
+use crate::engine::{Decision, Denied, Seat, Unfit};
+use crate::framework::Call;
+use crate::model::{PodInfo, Uid};
 use crate::queue::Stamp;
 
-use super::bind::{self, Outcome, Whose};
+use super::bind::{self, Done, Outcome, Whose};
 use super::duties::Parts;
 use super::hearing::Case;
-use super::proposals::Sent;
+use super::proposals::{Preempts, Sent};
 use super::verdict::Verdict;
 use super::{SLICE, Shell};
 
@@ -99,14 +101,20 @@ impl Shell {
                 }
             };
             let (now, began) = (self.now(), clock::now());
-            let judged = self.engine.judge(&pod, &case.proposed.node, now);
+            let judged = match case.proposed.victims.as_slice() {
+                [] => self.engine.judge(&pod, &case.proposed.node, now),
+                victims => {
+                    let victims: Vec<Uid> = victims.iter().map(|uid| Arc::from(uid.as_str())).collect();
+                    self.engine.judge_preemption(&pod, &case.proposed.node, &victims)
+                }
+            };
             self.seen.took(began.elapsed());
             decided += 1;
             match judged {
                 Ok(calls) => {
                     let node = Arc::from(case.proposed.node.as_str());
                     let what = (Whose::Proposed(case.slot), pod, node);
-                    self.binds.push(bind::start(&self.ctx, &self.set.client, claim, what, calls));
+                    self.start(claim, what, calls);
                 }
                 Err(Denied::Refused(refusal)) => {
                     let constraint = refusal.constraint.label().to_owned();
@@ -142,12 +150,21 @@ impl Shell {
             Decision::Bind { popped, node, calls } => {
                 let Some(claim) = claim else { return };
                 let (pod, whose) = (Arc::clone(&popped.pod), Whose::Own(popped));
-                self.binds.push(bind::start(&self.ctx, &self.set.client, claim, (whose, pod, node), calls));
+                self.start(claim, (whose, pod, node), calls);
             }
-            Decision::Propose { popped, node } => self.proposals.push(Sent { popped, node }),
-            Decision::Unschedulable { popped, message } => {
+            Decision::Preempt { popped, node, unfit, calls } => {
+                let Some(claim) = claim else { return };
+                self.start(claim, (Whose::Stranded(unfit), popped.pod, node), calls);
+            }
+            Decision::Propose { popped, node } => self.proposals.push(Sent { popped, node, preempts: None }),
+            Decision::ProposePreemption { popped, node, unfit, victims } => {
+                let preempts = Some(Preempts { unfit, victims });
+                self.proposals.push(Sent { popped, node, preempts });
+            }
+            Decision::Unschedulable { popped, message, denominated } => {
                 self.seen.unschedulable += 1;
-                self.tell(&popped.pod, |teller, claim| teller.unschedulable(claim, &popped.pod, message));
+                let pod = &popped.pod;
+                self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, message, denominated));
             }
             Decision::Postponed { popped, message } => {
                 self.seen.failed += 1;
@@ -167,11 +184,35 @@ impl Shell {
         }
     }
 
-    /// Takes notice of what came of a binding.
+    fn start(&mut self, claim: &Claim, what: (Whose, Arc<PodInfo>, Arc<str>), calls: Vec<Call>) {
+        let writers = (&self.set.client, &self.set.recorder);
+        self.binds.push(bind::start(&self.ctx, writers, claim, what, calls));
+    }
+
+    /// A pod of our own waits for its victims to be gone.
+    pub(super) fn preempted(&mut self, pod: &Arc<PodInfo>, unfit: Unfit, revision: u64, now: Stamp) {
+        self.seen.unschedulable += 1;
+        self.engine.preempted(&pod.uid, unfit.rejectors, revision, now);
+        self.intake.remind(&mut self.engine, pod, now);
+        self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, unfit.message, false));
+    }
+
+    /// Takes notice of what came of a binding or a preemption.
     pub(super) fn settle(&mut self, outcome: Outcome) {
         let Outcome { whose, pod, node, result } = outcome;
         let verdict = match result {
-            Ok(()) => {
+            Ok(Done::Nominated(revision)) => {
+                let now = self.now();
+                match &whose {
+                    Whose::Stranded(unfit) => self.preempted(&pod, unfit.clone(), revision, now),
+                    Whose::Own(_) | Whose::Proposed(_) => {
+                        self.engine.nominated(&pod.uid, revision);
+                        self.intake.remind(&mut self.engine, &pod, now);
+                    }
+                }
+                Verdict::Nominated { revision: Revision(revision) }
+            }
+            Ok(Done::Bound) => {
                 self.seen.bound += 1;
                 self.engine.bound(&pod);
                 self.teller.bound(&pod, &node);
@@ -180,6 +221,7 @@ impl Shell {
             Err(failure) => {
                 self.seen.failed += 1;
                 let now = self.now();
+                self.engine.withdraw(&pod.uid, now);
                 self.engine.unbound(&pod, &node, now);
                 // It may have come to be queued here since the binding began.
                 self.intake.remind(&mut self.engine, &pod, now);
@@ -190,7 +232,7 @@ impl Shell {
                         Verdict::Stale
                     }
                     None => {
-                        if matches!(whose, Whose::Own(_)) && !failure.gone {
+                        if !matches!(whose, Whose::Proposed(_)) && !failure.gone {
                             self.tell(&pod, |teller, claim| teller.failed(claim, &pod, failure.text.clone()));
                         }
                         Verdict::Failed { text: failure.text }
@@ -200,6 +242,7 @@ impl Shell {
         };
         match whose {
             Whose::Proposed(slot) => self.hearing.say(slot, verdict),
+            Whose::Stranded(_) => tracing::debug!(pod = &*pod.name, node = &*node, ?verdict, "preemption ended"),
             Whose::Own(popped) => {
                 let (attempt, waited) = (popped.attempt, self.now().since(popped.first_attempt));
                 tracing::debug!(pod = &*pod.name, node = &*node, attempt, ?waited, ?verdict, "binding ended");

@@ -164,6 +164,7 @@ mod tests {
             uid: (*name).to_owned(),
             version: Revision(1),
             node: "n1".to_owned(),
+            victims: Vec::new(),
         };
         let proposals = names.iter().map(proposed).collect();
         let batch = Batch { epoch: Revision(epoch), seen: Revision(1), shards: 0b11, proposals };

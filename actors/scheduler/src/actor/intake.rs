@@ -14,7 +14,7 @@ use crate::intern::{Interner, Sym};
 use crate::map::Set;
 use crate::model::{PodInfo, Uid};
 use crate::project::{
-    NamespaceView, NodeView, PodView, ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView,
+    BudgetView, NamespaceView, NodeView, PodView, ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView,
     StatefulSetView,
 };
 use crate::queue::Stamp;
@@ -47,6 +47,7 @@ pub(super) enum News {
     ReplicaSets(Notice<ReplicaSetView>),
     StatefulSets(Notice<StatefulSetView>),
     ReplicationControllers(Notice<ReplicationControllerView>),
+    Budgets(Notice<BudgetView>),
     Pods(Notice<PodView>),
 }
 
@@ -62,6 +63,7 @@ pub(super) struct Intake {
     replica_sets: Feed<ReplicaSetView>,
     stateful_sets: Feed<StatefulSetView>,
     replication_controllers: Feed<ReplicationControllerView>,
+    budgets: Feed<BudgetView>,
     pods: Feed<PodView>,
 }
 
@@ -78,6 +80,7 @@ impl Intake {
             replica_sets: Feed::open(informers).await?,
             stateful_sets: Feed::open(informers).await?,
             replication_controllers: Feed::open(informers).await?,
+            budgets: Feed::open(informers).await?,
             pods: Feed::open(informers).await?,
         })
     }
@@ -91,6 +94,7 @@ impl Intake {
             self.replica_sets.cache.clone(),
             self.stateful_sets.cache.clone(),
             self.replication_controllers.cache.clone(),
+            self.budgets.cache.clone(),
             self.pods.cache.clone(),
         ]
     }
@@ -109,6 +113,7 @@ impl Intake {
             .or_else(|| self.replica_sets.changes.try_next().map(News::ReplicaSets))
             .or_else(|| self.stateful_sets.changes.try_next().map(News::StatefulSets))
             .or_else(|| self.replication_controllers.changes.try_next().map(News::ReplicationControllers))
+            .or_else(|| self.budgets.changes.try_next().map(News::Budgets))
             .or_else(|| self.pods.changes.try_next().map(News::Pods))
     }
 
@@ -122,6 +127,7 @@ impl Intake {
             notice = self.replica_sets.changes.next() => News::ReplicaSets(notice),
             notice = self.stateful_sets.changes.next() => News::StatefulSets(notice),
             notice = self.replication_controllers.changes.next() => News::ReplicationControllers(notice),
+            notice = self.budgets.changes.next() => News::Budgets(notice),
             notice = self.pods.changes.next() => News::Pods(notice),
         }
     }
@@ -135,6 +141,7 @@ impl Intake {
             News::ReplicaSets(notice) => owners(engine, &self.replica_sets.cache, notice),
             News::StatefulSets(notice) => owners(engine, &self.stateful_sets.cache, notice),
             News::ReplicationControllers(notice) => owners(engine, &self.replication_controllers.cache, notice),
+            News::Budgets(notice) => budgets(engine, &self.budgets.cache, notice),
             News::Pods(notice) => self.apply_pods(engine, notice, now),
         }
     }
@@ -168,8 +175,13 @@ impl Intake {
         if item.value.ended {
             engine.on_pod_gone(&info.uid, now);
         } else {
-            let ours = self.is_served(info) && self.parts.has(self.part(info));
-            engine.on_pod(Arc::clone(info), ours, now);
+            let served = self.is_served(info);
+            let ours = served && self.parts.has(self.part(info));
+            // Where pods of other schedulers are nominated is theirs to know.
+            let foreign = info.nominated.is_some() && !served;
+            let info =
+                if foreign { Arc::new(PodInfo { nominated: None, ..(**info).clone() }) } else { Arc::clone(info) };
+            engine.on_pod(info, ours, now);
         }
     }
 
@@ -259,6 +271,13 @@ fn nodes(engine: &mut Engine, cache: &Cache<NodeView>, notice: Notice<NodeView>,
             Some(item) => engine.on_node(item.value.0.clone(), now),
             None => engine.on_node_gone(name, now),
         }
+    }
+}
+
+fn budgets(engine: &mut Engine, cache: &Cache<BudgetView>, notice: Notice<BudgetView>) {
+    let known = engine.cluster.budgets.known();
+    for (namespace, name, item) in states(cache, notice, || known) {
+        engine.cluster.budgets.set(namespace, name, item.map(|item| item.value.0.clone()));
     }
 }
 

@@ -164,6 +164,7 @@ fn read(ask: &Ask) -> Result<Batch, Decline> {
         uid: proposal.uid,
         version: Revision(proposal.version),
         node: proposal.node,
+        victims: proposal.victims,
     });
     Ok(Batch { epoch, seen: Revision(seen), shards, proposals: proposals.collect() })
 }
@@ -175,6 +176,7 @@ fn question(batch: Batch) -> wire::Proposals {
         uid: proposed.uid,
         version: proposed.version.get(),
         node: proposed.node,
+        victims: proposed.victims,
     });
     wire::Proposals { seen: batch.seen.get(), shards: batch.shards, proposals: proposals.collect() }
 }
@@ -182,6 +184,7 @@ fn question(batch: Batch) -> wire::Proposals {
 fn said(verdict: Verdict) -> Said {
     match verdict {
         Verdict::Bound => Said::Bound(wire::Bound {}),
+        Verdict::Nominated { revision } => Said::Nominated(wire::Nominated { revision: revision.get() }),
         Verdict::Refused { constraint, text, seen } => {
             Said::Refused(wire::Refused { constraint, text, seen: seen.get() })
         }
@@ -194,6 +197,7 @@ fn said(verdict: Verdict) -> Said {
 fn verdict(verdict: wire::Verdict) -> Verdict {
     match verdict.said {
         Some(Said::Bound(wire::Bound {})) => Verdict::Bound,
+        Some(Said::Nominated(wire::Nominated { revision })) => Verdict::Nominated { revision: Revision(revision) },
         Some(Said::Refused(wire::Refused { constraint, text, seen })) => {
             Verdict::Refused { constraint, text, seen: Revision(seen) }
         }

@@ -13,6 +13,7 @@ use futures::stream::FuturesUnordered;
 use oarlock_meta::Revision;
 use oarlock_runtime::Instant;
 
+use crate::engine::Unfit;
 use crate::map::Map;
 use crate::model::Uid;
 use crate::queue::Popped;
@@ -40,6 +41,14 @@ const HELLO: Duration = Duration::from_secs(1);
 pub(super) struct Sent {
     pub(super) popped: Popped,
     pub(super) node: Arc<str>,
+    pub(super) preempts: Option<Preempts>,
+}
+
+/// What is proposed of a pod that fits nowhere: that these leave the node.
+#[derive(Clone, Debug)]
+pub(super) struct Preempts {
+    pub(super) unfit: Unfit,
+    pub(super) victims: Vec<Uid>,
 }
 
 /// Why a batch has no verdicts.
@@ -174,12 +183,14 @@ impl Proposals {
 
 /// What is asked for a batch.
 pub(super) fn batch(sent: &[Sent], epoch: Revision, seen: Revision, shards: u32) -> Batch {
-    let proposals = sent.iter().map(|Sent { popped, node }| Proposed {
+    let victims = |preempts: &Preempts| preempts.victims.iter().map(|uid| (**uid).to_owned()).collect();
+    let proposals = sent.iter().map(|Sent { popped, node, preempts }| Proposed {
         namespace: (*namespace(&popped.pod)).to_owned(),
         name: (*popped.pod.name).to_owned(),
         uid: (*popped.pod.uid).to_owned(),
         version: Revision(popped.pod.version),
         node: (**node).to_owned(),
+        victims: preempts.as_ref().map(victims).unwrap_or_default(),
     });
     Batch { epoch, seen, shards, proposals: proposals.collect() }
 }
@@ -195,7 +206,7 @@ mod tests {
 
     fn proposed(name: &str) -> Sent {
         let pod = World::default().pod(name, "");
-        Sent { popped: Popped { pod, attempt: 1, first_attempt: Stamp(0) }, node: "n1".into() }
+        Sent { popped: Popped { pod, attempt: 1, first_attempt: Stamp(0) }, node: "n1".into(), preempts: None }
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use crate::model::PodInfo;
 use crate::project::PodView;
 use crate::queue::Stamp;
 
-use super::proposals::{self, Answered, Sent, Unsaid};
+use super::proposals::{self, Answered, Preempts, Sent, Unsaid};
 use super::verdict::Verdict;
 use super::{SLICE, SYNC, Shell, latest};
 
@@ -97,6 +97,13 @@ impl Shell {
     fn judged(&mut self, sent: Sent, verdict: Verdict, (now, at): (Stamp, Instant)) {
         let pod = &sent.popped.pod;
         match verdict {
+            Verdict::Nominated { revision } => {
+                self.seen.proposals.nominated += 1;
+                self.proposals.done(&pod.uid);
+                if let Some(Preempts { unfit, .. }) = sent.preempts {
+                    self.preempted(pod, unfit, revision.get(), now);
+                }
+            }
             Verdict::Bound => {
                 self.seen.proposals.bound += 1;
                 self.proposals.done(&pod.uid);
@@ -143,6 +150,7 @@ impl Shell {
     /// A proposal is not made after all.
     pub(super) fn give_back(&mut self, pod: &PodInfo, now: Stamp) {
         self.engine.withdraw(&pod.uid, now);
+        self.intake.remind(&mut self.engine, pod, now);
         self.engine.queue.again(&pod.uid);
     }
 }

@@ -39,7 +39,13 @@ pub(super) struct Seen {
     pub(super) proposals: Proposing,
     /// Proposals the arbiter here accepted, this process's own included.
     accepted: u64,
-    /// Proposals the arbiter here refused, by constraint.
+    /// Pods that fit nowhere and were looked at for preemption (upstream: `scheduler_preemption_attempts_total`).
+    preemption_attempts: u64,
+    /// Preemptions the arbiter here allowed, this process's own included.
+    preemptions: u64,
+    /// Pods that it told to leave for them (upstream: `scheduler_preemption_victims`).
+    preemption_victims: u64,
+    /// Proposals of both kinds the arbiter here refused, by constraint.
     refused: BTreeMap<&'static str, u64>,
     /// Of all proposals that it looked at, the part that it refused.
     conflict_rate: f64,
@@ -62,6 +68,8 @@ pub(super) struct Proposing {
     pub(super) sent: u64,
     /// Bound.
     pub(super) bound: u64,
+    /// Nominated, and their victims told to leave.
+    pub(super) nominated: u64,
     /// Refused, by constraint.
     pub(super) refused: BTreeMap<String, u64>,
     /// Accepted, and then not bound.
@@ -88,6 +96,8 @@ impl Seen {
         self.waiting = waiting.unschedulable;
         self.gated = waiting.gated;
         (self.binding, self.proposing, self.shards) = (binding, proposing, shards);
+        (self.preemption_attempts, self.preemption_victims) = (engine.attempts, engine.victims);
+        self.preemptions = engine.preemptions();
         let (accepted, refused) = engine.verdicts();
         let refusals: u64 = refused.values().sum();
         (self.accepted, self.refused) = (accepted, refused.clone());

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use oarlock_client::{Client, Fence, PatchType, WriteOptions, fence};
+use oarlock_client::{Client, Fence, Object, PatchType, WriteOptions, fence};
 use oarlock_informer::{Cache, ObjectRef, Recorder};
 use oarlock_mesh::Claim;
 use oarlock_meta::{Status, Time};
 use oarlock_runtime::{Failure, LoopCtx, clock};
 use oarlock_schema::resource;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::message;
 use crate::model::{PodInfo, Uid};
@@ -35,6 +35,8 @@ struct Condition {
     claim: Claim,
     reason: &'static str,
     message: String,
+    /// It is not expected anywhere any more.
+    denominated: bool,
 }
 
 /// A pod whose condition was written, and how that went.
@@ -55,7 +57,8 @@ pub(super) struct Teller {
     writes: FuturesUnordered<BoxFuture<'static, Written>>,
 }
 
-fn about(pod: &PodInfo) -> ObjectRef {
+/// A pod, as Events name it.
+pub(super) fn about(pod: &PodInfo) -> ObjectRef {
     ObjectRef {
         api_version: "v1".into(),
         kind: "Pod".into(),
@@ -87,13 +90,13 @@ impl Teller {
     }
 
     /// No node fits.
-    pub(super) fn unschedulable(&mut self, claim: &Claim, pod: &Arc<PodInfo>, message: String) {
-        self.failure(claim, pod, "Unschedulable", message);
+    pub(super) fn unschedulable(&mut self, claim: &Claim, pod: &Arc<PodInfo>, message: String, denominated: bool) {
+        self.failure(claim, pod, ("Unschedulable", message), denominated);
     }
 
     /// The attempt failed for no fault of the pod's.
     pub(super) fn failed(&mut self, claim: &Claim, pod: &Arc<PodInfo>, message: String) {
-        self.failure(claim, pod, "SchedulerError", message);
+        self.failure(claim, pod, ("SchedulerError", message), false);
     }
 
     /// The pod is being deleted.
@@ -105,11 +108,22 @@ impl Teller {
         }
     }
 
-    fn failure(&mut self, claim: &Claim, pod: &Arc<PodInfo>, reason: &'static str, message: String) {
+    fn failure(
+        &mut self,
+        claim: &Claim,
+        pod: &Arc<PodInfo>,
+        (reason, message): (&'static str, String),
+        denominated: bool,
+    ) {
         self.recorder.under(claim.fence.clone()).warning(&about(pod), "FailedScheduling", message::note(&message));
-        let condition = Condition { pod: Arc::clone(pod), claim: claim.clone(), reason, message };
-        if self.waiting.insert(Arc::clone(&pod.uid), condition).is_none() {
-            self.order.push_back(Arc::clone(&pod.uid));
+        let condition = Condition { pod: Arc::clone(pod), claim: claim.clone(), reason, message, denominated };
+        match self.waiting.get_mut(&pod.uid) {
+            // What was to be written and is not is written with it.
+            Some(waiting) => *waiting = Condition { denominated: denominated || waiting.denominated, ..condition },
+            None => {
+                self.waiting.insert(Arc::clone(&pod.uid), condition);
+                self.order.push_back(Arc::clone(&pod.uid));
+            }
         }
     }
 
@@ -128,7 +142,7 @@ impl Teller {
             let (client, pod, fence) = (self.client.clone(), Arc::clone(&condition.pod), condition.claim.fence);
             #[cfg(seeded_bug = "told_without_claim")]
             let fence = fence.filter(|fence| fence.unit.is_empty());
-            let write = async move { write(&client, &pod, patch).await };
+            let write = async move { write(&client, &pod, patch).await.map(|_| ()) };
             let task = ctx.spawn("condition", fence::scope(fence.clone(), write))?;
             let pod = condition.pod;
             self.writes.push(
@@ -171,14 +185,14 @@ fn body(condition: &Condition, told: Option<&Told>, now: &str) -> Option<Vec<u8>
     let since = match told {
         Some(told) if told.status == "False" => {
             let same = told.reason == reason && told.message == *message && told.generation == pod.generation;
-            if same {
+            if same && !condition.denominated {
                 return None;
             }
             &told.since
         }
         _ => now,
     };
-    let patch = json!({
+    let mut patch = json!({
         "metadata": {"uid": &*pod.uid},
         "status": {"conditions": [{
             "type": "PodScheduled",
@@ -190,14 +204,18 @@ fn body(condition: &Condition, told: Option<&Told>, now: &str) -> Option<Vec<u8>
             "lastTransitionTime": since,
         }]},
     });
+    if condition.denominated {
+        patch["status"]["nominatedNodeName"] = Value::Null;
+    }
     serde_json::to_vec(&patch).ok()
 }
 
-async fn write(client: &Client, pod: &PodInfo, patch: Vec<u8>) -> Result<(), Status> {
+/// Changes a pod's status; the patch names its uid.
+pub(super) async fn write(client: &Client, pod: &PodInfo, patch: Vec<u8>) -> Result<Object, Status> {
     let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
     let namespace = namespace(pod);
     let key = (&*namespace, &*pod.name);
-    client.patch(pods, "status", key, (PatchType::Strategic, patch), WriteOptions::default()).await.map(|_| ())
+    client.patch(pods, "status", key, (PatchType::Strategic, patch), WriteOptions::default()).await
 }
 
 impl Written {

@@ -2,7 +2,7 @@
 
 use oarlock_meta::Revision;
 
-/// Where a shard would put a pod.
+/// Where a shard would put a pod, or for which node it would have others leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Proposed {
     /// The pod.
@@ -13,6 +13,8 @@ pub(super) struct Proposed {
     pub(super) version: Revision,
     /// The node's name.
     pub(super) node: String,
+    /// Uids of the pods that have to leave the node first. Then the pod is not to be bound, but nominated.
+    pub(super) victims: Vec<String>,
 }
 
 /// Some proposals of one process. Without any it only says that the process is there.
@@ -33,6 +35,11 @@ pub(super) struct Batch {
 pub(super) enum Verdict {
     /// The pod is bound to the node.
     Bound,
+    /// The pod is nominated to the node, and the victims are told to leave.
+    Nominated {
+        /// The pod's revision with its nomination.
+        revision: Revision,
+    },
     /// A hard constraint would be broken.
     Refused {
         /// Which, in a word.

@@ -1,41 +1,28 @@
-//! DefaultPreemption: who may preempt, and where removing pods of lower priority could help.
-//!
-//! Choosing victims is not done yet: a node with pods of lower priority gets its own text, every other node
-//! upstream's.
+//! DefaultPreemption: a pod that fits nowhere may have pods of lower priority leave a node (the search is in [`crate::preempt`]).
 
-use crate::bits::BitSet;
-use crate::cluster::Cluster;
-use crate::column::NodeIx;
-use crate::framework::{Diagnosis, Plugin, PostFiltered, Reason, Tally};
+use crate::framework::{Nominating, Plugin, PostFiltered, Stranded};
 use crate::message;
-use crate::model::PodInfo;
+use crate::preempt;
 
 /// The plugin.
 pub(crate) const ROW: Plugin = Plugin { name: "DefaultPreemption", post_filter: Some(post_filter), ..Plugin::NONE };
 
 const NEVER: &str = "preemption: not eligible due to preemptionPolicy=Never.";
-const UNHELPFUL: Reason = Reason::Text("Preemption is not helpful for scheduling");
-const NO_VICTIMS: Reason = Reason::Text("No preemption victims found for incoming pod");
-const NOT_DONE: Reason = Reason::Text("preemption is not available in this scheduler");
+const WAITS: &str = "preemption: not eligible due to a terminating pod on the nominated node.";
 
-fn post_filter(cluster: &Cluster, pod: &PodInfo, diagnosis: &Diagnosis) -> PostFiltered {
-    if pod.never_preempts {
-        return PostFiltered { message: NEVER.to_owned(), ..PostFiltered::default() };
+fn post_filter(stranded: &mut Stranded<'_>) -> PostFiltered {
+    let says = |message: &str| PostFiltered { message: message.to_owned(), ..PostFiltered::default() };
+    if stranded.pod.never_preempts {
+        return says(NEVER);
     }
-    let mut hopeless = cluster.nodes.live.clone();
-    let (mut empty, mut loaded) = (BitSet::default(), BitSet::default());
-    if diagnosis.rejected.is_none() {
-        hopeless.intersect_with(&diagnosis.tally.unresolvable);
-        empty.copy_from(&cluster.nodes.live);
-        empty.subtract(&hopeless);
-        loaded.fill((0..cluster.nodes.slots()).map(|slot| cluster.lowest_priority(NodeIx(slot as u32)) < pod.priority));
-        loaded.intersect_with(&empty);
-        empty.subtract(&loaded);
+    if preempt::has_to_wait(stranded.cluster, stranded.pod, stranded.diagnosis) {
+        return says(WAITS);
     }
-    let mut tally = Tally::default();
-    for (reason, nodes) in [(UNHELPFUL, &hopeless), (NO_VICTIMS, &empty), (NOT_DONE, &loaded)] {
-        tally.add_all(reason, nodes, true);
+    match preempt::find(stranded) {
+        Ok(preemption) => PostFiltered { nominating: Nominating::Preempt(preemption), ..PostFiltered::default() },
+        Err(tally) => {
+            let text = message::unavailable(stranded.diagnosis.nodes, &tally.text(&stranded.cluster.names));
+            PostFiltered { nominating: Nominating::Nowhere, ..says(&format!("preemption: {text}")) }
+        }
     }
-    let text = message::unavailable(diagnosis.nodes, &tally.text(&cluster.names));
-    PostFiltered { message: format!("preemption: {text}"), ..PostFiltered::default() }
 }

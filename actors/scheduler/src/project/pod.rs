@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use oarlock_informer::{Project, ResourceName};
+use oarlock_meta::Time;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Container, Pod};
 use oarlock_schema::views::meta_v1::ObjectMeta;
@@ -12,6 +13,11 @@ use crate::intern::{Interner, Sym};
 use crate::model::{Effect, HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toleration};
 
 use super::{requests, terms};
+
+/// The condition of a pod that somebody makes leave.
+pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
+/// Its reason where that is the scheduler.
+pub(crate) const PREEMPTED: &str = "PreemptionByScheduler";
 
 /// What a pending pod's `PodScheduled` condition says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,11 +86,19 @@ fn info(pod: Pod<'_>, names: &Interner) -> PodInfo {
         node: symbol(spec.node_name()),
         nominated: symbol(pod.status().nominated_node_name()),
         terminating: meta.deletion_timestamp().is_some(),
+        preempted: preempted(pod),
+        started: pod.status().start_time().and_then(|time| Time::parse(time).ok()).map_or(i64::MAX, Time::unix),
         never_preempts: spec.preemption_policy() == Some("Never"),
         scheduler: names.intern(spec.scheduler_name()),
         version: meta.resource_version().parse().unwrap_or(0),
         generation: meta.generation(),
     }
+}
+
+/// Whether the scheduler preempts it. Of several conditions of the type the first counts, as upstream's `podTerminatingByPreemption` has it.
+fn preempted(pod: Pod<'_>) -> bool {
+    let target = pod.status().conditions().iter().find(|condition| condition.type_() == DISRUPTION_TARGET);
+    target.is_some_and(|condition| condition.status() == "True" && condition.reason() == PREEMPTED)
 }
 
 fn pod_spec(pod: Pod<'_>, names: &Interner) -> PodSpec {

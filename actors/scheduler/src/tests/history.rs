@@ -184,6 +184,8 @@ impl Story {
         let Some(decision) = self.world.step() else { return };
         let (Decision::Bind { popped, .. }
         | Decision::Propose { popped, .. }
+        | Decision::Preempt { popped, .. }
+        | Decision::ProposePreemption { popped, .. }
         | Decision::Unschedulable { popped, .. }
         | Decision::Postponed { popped, .. }
         | Decision::Skipped { popped }) = &decision;

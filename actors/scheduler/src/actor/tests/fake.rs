@@ -34,6 +34,12 @@ struct State {
     log: Vec<(u64, &'static str, Change, Value)>,
     faults: VecDeque<Fault>,
     fences: Vec<(String, String)>,
+    /// Deletions leave a pod terminating.
+    graceful: bool,
+    /// Deletions that are not done.
+    refused_deletions: Vec<()>,
+    /// What clients deleted, as it was.
+    evicted: Vec<Value>,
     binding: usize,
     most_binding: usize,
 }
@@ -107,6 +113,21 @@ impl Fake {
         self.state.lock().faults.extend(faults);
     }
 
+    /// From now on deletions by clients leave pods terminating.
+    pub(super) fn be_graceful(&self) {
+        self.state.lock().graceful = true;
+    }
+
+    /// Makes so many deletions by clients fail.
+    pub(super) fn fail_deletions(&self, count: usize) {
+        self.state.lock().refused_deletions.resize(count, ());
+    }
+
+    /// What clients deleted, as it was then.
+    pub(super) fn evicted(&self) -> Vec<Value> {
+        self.state.lock().evicted.clone()
+    }
+
     /// Every write: what was written, and under which claim.
     pub(super) fn fences(&self) -> Vec<(String, String)> {
         self.state.lock().fences.clone()
@@ -160,6 +181,24 @@ impl Fake {
     }
 }
 
+/// A strategic merge of a status: conditions by their type, `null` takes a field away.
+fn merge(status: &mut Value, patch: &Value) {
+    for (field, new) in patch.as_object().unwrap() {
+        match new {
+            Value::Null => drop(status.as_object_mut().map(|status| status.remove(field))),
+            Value::Array(conditions) => {
+                let mut known = status[field].as_array().cloned().unwrap_or_default();
+                for condition in conditions {
+                    known.retain(|known| known["type"] != condition["type"]);
+                    known.push(condition.clone());
+                }
+                status[field] = json!(known);
+            }
+            new => status[field] = new.clone(),
+        }
+    }
+}
+
 #[async_trait]
 impl Transport for Fake {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
@@ -190,8 +229,13 @@ impl Transport for Fake {
             Call::Patch(PatchType::Strategic, patch, _) if request.subresource == "status" => {
                 let patch: Value = serde_json::from_slice(patch).unwrap();
                 let mut value = self.get(key.0, &key.1, &key.2);
-                assert_eq!(value["metadata"]["uid"], patch["metadata"]["uid"]);
-                value["status"]["conditions"] = patch["status"]["conditions"].clone();
+                if value.is_null() {
+                    return Err(Status::not_found(&request.resource.group_resource(), &key.2));
+                }
+                if value["metadata"]["uid"] != patch["metadata"]["uid"] {
+                    return Err(Status::conflict(&request.resource.group_resource(), &key.2, "another incarnation"));
+                }
+                merge(&mut value["status"], &patch["status"]);
                 let value = self.commit(key, Change::Modified, value);
                 Ok(Reply::Object { object: object(request.resource, &value), created: false })
             }
@@ -202,6 +246,27 @@ impl Transport for Fake {
                     value[field] = new.clone();
                 }
                 let value = self.commit(key, Change::Modified, value);
+                Ok(Reply::Object { object: object(request.resource, &value), created: false })
+            }
+            Call::Delete(options) => {
+                let value = self.get(key.0, &key.1, &key.2);
+                if value.is_null() {
+                    return Err(Status::not_found(&request.resource.group_resource(), &key.2));
+                }
+                if value["metadata"]["uid"].as_str() != options.uid.as_deref() {
+                    return Err(Status::conflict(&request.resource.group_resource(), &key.2, "another incarnation"));
+                }
+                if self.state.lock().refused_deletions.pop().is_some() {
+                    return Err(Status::timeout("the test says so", 0));
+                }
+                self.state.lock().evicted.push(value.clone());
+                if self.state.lock().graceful && value["metadata"]["deletionTimestamp"].is_null() {
+                    let mut value = value;
+                    value["metadata"]["deletionTimestamp"] = json!("2030-01-01T00:00:00Z");
+                    let value = self.commit(key, Change::Modified, value);
+                    return Ok(Reply::Object { object: object(request.resource, &value), created: false });
+                }
+                let value = self.commit(key, Change::Deleted, value);
                 Ok(Reply::Object { object: object(request.resource, &value), created: false })
             }
             other => Err(Status::bad_request(format!("the fake has no {}", other.verb()))),
