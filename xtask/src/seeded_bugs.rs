@@ -95,6 +95,8 @@ const BUGS: &[Bug] = &[
         "a_unit_is_acted_for_when_the_caches_have_come_past_its_epoch",
     ),
     bug("told_without_claim", "oarlock-scheduler", None, "what_is_written_is_written_under_the_claim_that_it_is_for"),
+    bug("victims_unchecked", "oarlock-scheduler", None, "the_arbiter_looks_at_victims_again"),
+    bug("nomination_ignored", "oarlock-scheduler", None, "room_that_victims_leave_is_kept_for_who_was_nominated"),
     bug("late_proposal_accepted", "oarlock-scheduler", None, "a_proposal_for_another_epoch_is_not_looked_at"),
     bug("subpath_follows_links", "oarlock-kubelet", None, "directories_are_made_inside_the_volume_and_nowhere_else"),
     bug(

@@ -162,6 +162,8 @@ impl Class {
         // columns; what is kept between pods begins with the second.
         std::mem::swap(&mut self.base, &mut scratch.base);
         std::mem::swap(&mut self.local, &mut scratch.local);
+        // What a look at a nominated node has learnt is in the others.
+        self.seen = None;
         let chosen = self.choose(cluster, scratch, reserved, choose);
         std::mem::swap(&mut self.base, &mut scratch.base);
         std::mem::swap(&mut self.local, &mut scratch.local);

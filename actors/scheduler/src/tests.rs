@@ -2,6 +2,7 @@
 
 mod history;
 mod messages;
+mod nominations;
 mod plugins;
 mod throughput;
 mod upstream;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{Config, KINDS, Scheduler};
 
 mod fake;
+mod preemption;
 
 use fake::{Fake, Fault, node, pod};
 

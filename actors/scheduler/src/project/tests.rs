@@ -5,7 +5,8 @@ use oarlock_informer::Project;
 use oarlock_schema::{Obj, resource};
 use serde_json::{Value, json};
 
-use super::{NodeView, PodView, ReplicaSetView, SelectorOf, ServiceView};
+use super::{BudgetView, NodeView, PodView, ReplicaSetView, SelectorOf, ServiceView};
+use crate::cluster::Budget;
 use crate::intern::{Interner, Res};
 use crate::labels::{Op, Selector};
 use crate::model::{OwnerKind, PodInfo};
@@ -237,4 +238,36 @@ fn selectors_of_services_and_owners_are_read() {
     let Selector::All(requirements) = view.selector() else { panic!("a selector") };
     assert!(matches!(requirements[0].op, Op::Exists));
     assert_eq!(ReplicaSetView::KIND, OwnerKind::ReplicaSet);
+}
+
+#[test]
+fn what_preemption_asks_of_a_pod_is_read() {
+    let value = |status: Value| {
+        json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "n"}, "status": status})
+    };
+    let read = |status: Value| {
+        let info = PodView::project(&object("", "pods", &value(status))).info;
+        (info.started, info.preempted)
+    };
+    let condition = |status: &str, reason: &str| json!({"type": "DisruptionTarget", "status": status, "reason": reason});
+    assert_eq!(read(json!({})), (i64::MAX, false));
+    assert_eq!(read(json!({"startTime": "1970-01-01T00:01:40Z"})), (100, false));
+    assert_eq!(read(json!({"conditions": [condition("True", "PreemptionByScheduler")]})), (i64::MAX, true));
+    assert_eq!(read(json!({"conditions": [condition("False", "PreemptionByScheduler")]})), (i64::MAX, false));
+    let other = condition("True", "EvictionByEvictionAPI");
+    assert_eq!(read(json!({"conditions": [other, condition("True", "PreemptionByScheduler")]})), (i64::MAX, false));
+}
+
+#[test]
+fn disruption_budgets_are_read() {
+    let read = |spec: Value, status: Value| {
+        let value = json!({"metadata": {"name": "b", "namespace": "default"}, "spec": spec, "status": status});
+        BudgetView::project(&object("policy", "poddisruptionbudgets", &value)).0
+    };
+    let status = json!({"disruptionsAllowed": 2, "disruptedPods": {"a": "2030-01-01T00:00:00Z"}});
+    let budget = read(json!({"selector": {"matchLabels": {"app": "x"}}}), status);
+    let selector = testing::selector(&mut Interner::process(), "app=x");
+    assert_eq!(budget, Budget { selector, allowed: 2, disrupted: vec!["a".into()] });
+    let nothing = Budget { selector: Selector::Nothing, allowed: 0, disrupted: Vec::new() };
+    assert_eq!(read(json!({}), json!({})), nothing);
 }

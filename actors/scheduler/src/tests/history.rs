@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use crate::arbiter::{Arbiter, Constraint};
 use crate::cluster::Cluster;
+use crate::column::NodeIx;
 use crate::engine::Decision;
+use crate::framework::Call;
 use crate::intern::Sym;
 use crate::labels::Labels;
-use crate::model::NodeInfo;
+use crate::model::{NodeInfo, PodInfo, Uid};
 use crate::shard::Proposal;
 use crate::testing::oracle::Oracle;
 use crate::testing::{World, roll};
@@ -58,6 +60,8 @@ struct Story {
     namespaces: BTreeMap<Sym, Labels>,
     bound: Vec<String>,
     pending: Vec<(String, String)>,
+    nominated: Vec<Arc<PodInfo>>,
+    preemptions: usize,
     next: u32,
 }
 
@@ -70,6 +74,8 @@ impl Story {
             namespaces: BTreeMap::new(),
             bound: Vec::new(),
             pending: Vec::new(),
+            nominated: Vec::new(),
+            preemptions: 0,
             next: 0,
         }
     }
@@ -114,8 +120,21 @@ impl Story {
     }
 
     fn step(&mut self) {
-        match self.roll(13) {
+        match self.roll(14) {
             0 | 1 => self.node_event(),
+            7 => {
+                // A pod is nominated somewhere and waits, or does not wait any more.
+                if self.nominated.len() > 3 {
+                    let at = self.roll(self.nominated.len() as u32) as usize;
+                    let uid = self.nominated.swap_remove(at).uid.clone();
+                    self.world.engine.on_pod_gone(&uid, self.world.now);
+                }
+                self.next += 1;
+                let (name, node) = (format!("w{}", self.next), self.roll(8));
+                let text = format!("{} priority={} nominated=n{node}", self.pod_text(), self.roll(4));
+                self.nominated.push(self.world.pod(&name, &text));
+                self.world.engine.queue.remove(&format!("uid-{name}"));
+            }
             2 => {
                 // Somebody else binds a pod, to a node that may not be there.
                 self.next += 1;
@@ -172,12 +191,49 @@ impl Story {
             _ => {
                 self.next += 1;
                 let name = format!("p{}", self.next);
-                let text = self.pod_text();
+                let text = format!("{} priority={}", self.pod_text(), self.roll(4));
                 self.world.pod(&name, &text);
                 self.pending.push((name, text));
                 self.decide();
             }
         }
+    }
+
+    /// What a pod would break on a node, as the oracle sees it: beside the others of its priority or above that are nominated there, or without.
+    fn violation(&mut self, pod: &PodInfo, node: NodeIx) -> Option<String> {
+        let name = self.world.cluster().nodes.name(node);
+        let (cluster, namespaces) = (&mut self.world.engine.cluster, &self.namespaces);
+        let violates = |cluster: &Cluster| {
+            let info = cluster.nodes.info(node).unwrap();
+            Oracle::new(cluster, namespaces).violation(&pod.spec, info).map(|broken| format!("{broken:?}"))
+        };
+        let comes_first = |other: &&Arc<PodInfo>| {
+            other.nominated == Some(name) && other.priority >= pod.priority && other.uid != pod.uid
+        };
+        let expected: Vec<_> = self.nominated.iter().filter(comes_first).cloned().collect();
+        expected.iter().for_each(|other| assert!(cluster.assume(other, node)));
+        let crowded = violates(cluster);
+        expected.iter().for_each(|other| drop(cluster.forget(&other.uid)));
+        crowded.or_else(|| violates(cluster))
+    }
+
+    /// The pod would fit once its victims are gone, and every one of them is of lower priority.
+    fn preempted(&mut self, pod: &Arc<PodInfo>, node: &str, calls: &[Call]) {
+        let name = self.world.cluster().names.intern(node);
+        let node = self.world.cluster().nodes.find(name).unwrap();
+        let leaving: Vec<Uid> = self.world.cluster().nominations.victims_of(&pod.uid).to_vec();
+        assert!(!leaving.is_empty() && calls.first() == Some(&Call::Nominate), "{calls:?}");
+        let away: Vec<_> = leaving.iter().map(|uid| self.world.cluster().remove_pod(uid).unwrap()).collect();
+        let broken = self.violation(pod, node);
+        assert_eq!(broken, None, "{} on {node:?} without {leaving:?}", pod.name);
+        for victim in away {
+            assert!(victim.priority < pod.priority);
+            let info = PodInfo { node: Some(name), ..(*victim).clone() };
+            self.world.cluster().set_pod(Arc::new(info));
+        }
+        self.preemptions += 1;
+        self.world.engine.withdraw(&pod.uid, self.world.now);
+        self.world.engine.queue.remove(&pod.uid);
     }
 
     fn decide(&mut self) {
@@ -190,17 +246,21 @@ impl Story {
         | Decision::Postponed { popped, .. }
         | Decision::Skipped { popped }) = &decision;
         let uid = popped.pod.uid.to_string();
-        let spec = Arc::clone(&popped.pod.spec);
+        let pod = Arc::clone(&popped.pod);
+        let spec = Arc::clone(&pod.spec);
         // The oracle judges the state before the placement.
         let forgotten = matches!(decision, Decision::Bind { .. });
         let placed = if forgotten { self.world.cluster().forget(&uid) } else { None };
+        let mut nodes: Vec<NodeIx> = self.world.cluster().nodes.live.iter().collect();
+        nodes.retain(|node| self.violation(&pod, *node).is_none());
+        let fitting: Vec<Sym> = nodes.iter().map(|node| self.world.engine.cluster.nodes.name(*node)).collect();
         let names: Vec<(String, i64)> = {
             let oracle = Oracle::new(&self.world.engine.cluster, &self.namespaces);
             let feasible: Vec<&NodeInfo> = oracle
                 .nodes
                 .iter()
                 .map(|node| &**node)
-                .filter(|node| oracle.violation(&spec, node).is_none())
+                .filter(|node| fitting.contains(&node.name))
                 .collect();
             let cluster = &self.world.engine.cluster;
             let default = cluster.owners.default_selector(&spec, &cluster.names);
@@ -221,12 +281,16 @@ impl Story {
             Decision::Unschedulable { message, .. } => {
                 assert_eq!(names, Vec::new(), "pod {uid} could be placed: {message}\n{spec:?}");
             }
+            Decision::Preempt { node, calls, .. } => {
+                assert_eq!(names, Vec::new(), "pod {uid} could be placed\n{spec:?}");
+                self.preempted(&pod, node, calls);
+            }
             other => panic!("{other:?}"),
         }
     }
 
     /// The binding fails, or is written and then confirmed by the API.
-    fn settle(&mut self, pod: &Arc<crate::model::PodInfo>, node: Sym) {
+    fn settle(&mut self, pod: &Arc<PodInfo>, node: Sym) {
         let now = self.world.now;
         let name = self.world.cluster().names.text(node).to_string();
         match self.roll(4) {
@@ -269,6 +333,7 @@ impl Story {
 
 #[test]
 fn incremental_state_equals_the_state_built_from_scratch() {
+    let mut preemptions = 0;
     for seed in 0..60 {
         let mut story = Story::new(seed);
         for _ in 0..4 {
@@ -286,7 +351,9 @@ fn incremental_state_equals_the_state_built_from_scratch() {
             }
         }
         assert!(story.pending.len() > 20, "the history places pods");
+        preemptions += story.preemptions;
     }
+    assert!(preemptions > 100, "{preemptions} preemptions");
 }
 
 /// A shard gone mad proposes any node: what the arbiter accepts, and only that, passes the oracle.
@@ -307,11 +374,7 @@ fn the_arbiter_accepts_exactly_what_the_oracle_allows() {
                 continue;
             }
             let node = nodes[story.roll(nodes.len() as u32) as usize];
-            let wanted = {
-                let cluster = &story.world.engine.cluster;
-                let oracle = Oracle::new(cluster, &story.namespaces);
-                oracle.violation(&pod.spec, cluster.nodes.info(node).unwrap())
-            };
+            let wanted = story.violation(&pod, node);
             let proposal = Proposal { pod: Arc::clone(&pod), node, seen: 0 };
             let found = arbiter.decide(story.world.cluster(), &proposal);
             assert_eq!(found.is_ok(), wanted.is_none(), "seed {seed}: {found:?} but {wanted:?} for {text}");

@@ -1,0 +1,183 @@
+//! Preemption: who leaves, in which order it is written, and who gets the room.
+
+use super::*;
+
+fn of_priority(mut pod: Value, priority: i32) -> Value {
+    pod["spec"]["priority"] = json!(priority);
+    pod
+}
+
+fn placed(name: &str, cpu: &str, priority: i32) -> Value {
+    let mut pod = of_priority(pod(name, cpu), priority);
+    pod["spec"]["nodeName"] = json!("n1");
+    pod
+}
+
+/// A node of two cores with two pods of one, of priority 1 and 2.
+fn full(fake: &Fake) {
+    fake.put("nodes", node("n1"));
+    fake.put("pods", placed("low1", "1", 1));
+    fake.put("pods", placed("low2", "1", 2));
+}
+
+fn names(pods: &[Value]) -> Vec<&str> {
+    pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap()).collect()
+}
+
+/// The `PodScheduled` condition's text.
+fn says(fake: &Fake, name: &str) -> String {
+    let conditions = fake.get("pods", "default", name)["status"]["conditions"].clone();
+    let scheduled = conditions.as_array().into_iter().flatten().find(|condition| condition["type"] == "PodScheduled");
+    scheduled.and_then(|condition| condition["message"].as_str()).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_pod_of_lower_priority_leaves_and_everybody_is_told() {
+    play(20, |fake| async move {
+        full(&fake);
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        let evicted = fake.evicted();
+        assert_eq!(names(&evicted), ["low1"], "the least important");
+        let condition = &evicted[0]["status"]["conditions"][0];
+        let told = ["type", "status", "reason", "message"].map(|field| condition[field].as_str().unwrap());
+        let why = "default-scheduler: preempting to accommodate a higher priority pod";
+        assert_eq!(told, ["DisruptionTarget", "True", "PreemptionByScheduler", why]);
+        assert_eq!(condition["observedGeneration"], 1);
+        fake.until("an event", |fake| !events(fake, "low1").is_empty()).await;
+        assert_eq!(events(&fake, "low1"), [("Preempted".to_owned(), "Preempted by pod uid-high on node n1".to_owned())]);
+        fake.until("both events", |fake| events(fake, "high").len() == 2).await;
+        // Upstream says nothing of the preemption where it helps.
+        let [(failed, text), (scheduled, _)] = &events(&fake, "high")[..] else { panic!("{:?}", events(&fake, "high")) };
+        assert_eq!((failed.as_str(), scheduled.as_str()), ("FailedScheduling", "Scheduled"));
+        assert_eq!(text, "0/1 nodes are available: 1 Insufficient cpu.");
+        // Everybody can know for whom a pod leaves before it does.
+        let kinds: Vec<String> = fake.fences().into_iter().map(|(what, _)| what).filter(|what| what != "events/").collect();
+        assert_eq!(&kinds[..3], ["pods/status", "pods/status", "pods/"], "nomination, condition, deletion: {kinds:?}");
+    });
+}
+
+#[test]
+fn everything_of_a_preemption_is_written_under_the_arbiters_claim() {
+    Universe::run(21, || async {
+        let fake = Fake::default();
+        full(&fake);
+        let system = System::start(Options::default()).await.unwrap();
+        let client = Client::new(std::sync::Arc::new(fake.clone()));
+        let (holder, placement) = Placement::shared();
+        let shard = crate::shards().unit("default", "high").unwrap().clone();
+        holder.set(BTreeMap::from([(crate::arbiter_unit(), Revision(2)), (shard.clone(), Revision(1))]));
+        let config = Config { placement, ..Config::default() };
+        let _scheduler = Scheduler::spawn(&system, client, config).await.unwrap();
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        let writes = fake.fences();
+        let of = |what: &str| writes.iter().filter(|(kind, _)| kind == what).map(|(_, fence)| &**fence).collect::<Vec<_>>();
+        assert_eq!((of("pods/"), of("pods/binding")), (vec!["arbiter@2"], vec!["arbiter@2"]));
+        // The pod's own condition is its shard's to write.
+        let own = format!("{shard}@1");
+        assert_eq!(of("pods/status")[..2], ["arbiter@2", "arbiter@2"]);
+        assert!(of("pods/status")[2..].iter().all(|fence| *fence == own), "{writes:?}");
+        shutdown::shutdown(&system, shutdown::Graces::default()).await;
+    });
+}
+
+#[test]
+fn while_victims_terminate_nobody_else_leaves_and_nobody_else_comes() {
+    play(22, |fake| async move {
+        full(&fake);
+        fake.be_graceful();
+        fake.put("pods", of_priority(pod("high", "2"), 9));
+        fake.until("both leave", |fake| fake.evicted().len() == 2).await;
+        assert_eq!(fake.get("pods", "default", "high")["status"]["nominatedNodeName"], "n1");
+        fake.delete("pods", "default", "low1");
+        fake.put("pods", of_priority(pod("late", "1"), 9));
+        let waits = "preemption: not eligible due to a terminating pod on the nominated node.";
+        fake.until("high waits", |fake| says(fake, "high").ends_with(waits)).await;
+        let full = "0/1 nodes are available: 1 Insufficient cpu.";
+        fake.until("late finds no room", |fake| says(fake, "late").starts_with(full)).await;
+        clock::sleep(Duration::from_secs(60)).await;
+        assert_eq!((on(&fake, "late"), on(&fake, "high")), (String::new(), String::new()));
+        fake.delete("pods", "default", "low2");
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        assert_eq!((fake.evicted().len(), on(&fake, "late")), (2, String::new()));
+    });
+}
+
+#[test]
+fn a_deletion_that_fails_is_tried_again() {
+    play(23, |fake| async move {
+        full(&fake);
+        fake.fail_deletions(2);
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        assert_eq!(names(&fake.evicted()), ["low1"]);
+        let failed = events(&fake, "high").into_iter().filter(|(_, text)| text.starts_with("preemption: ")).count();
+        assert_eq!(failed, 1, "two of a kind are one event: {:?}", events(&fake, "high"));
+    });
+}
+
+#[test]
+fn a_preemptor_that_goes_away_costs_no_more() {
+    play(24, |fake| async move {
+        full(&fake);
+        fake.be_graceful();
+        fake.put("pods", of_priority(pod("high", "2"), 9));
+        fake.until("both leave", |fake| fake.evicted().len() == 2).await;
+        fake.put("pods", of_priority(pod("late", "1"), 3));
+        fake.until("late waits", |fake| !says(fake, "late").is_empty()).await;
+        fake.delete("pods", "default", "low1");
+        clock::sleep(Duration::from_secs(20)).await;
+        assert_eq!(on(&fake, "late"), "", "the room is another's");
+        fake.delete("pods", "default", "high");
+        fake.until("late gets the room", |fake| on(fake, "late") == "n1").await;
+    });
+}
+
+#[test]
+fn a_nomination_of_an_earlier_process_counts_and_one_that_cannot_help_is_cleared() {
+    play(25, |fake| async move {
+        fake.put("nodes", node("n1"));
+        let mut expected = of_priority(pod("expected", "2"), 9);
+        expected["spec"]["schedulingGates"] = json!([{"name": "example.com/g"}]);
+        expected["status"]["nominatedNodeName"] = json!("n1");
+        fake.put("pods", expected);
+        let mut foreign = of_priority(pod("foreign", "2"), 99);
+        foreign["spec"]["schedulerName"] = json!("somebody-else");
+        foreign["status"]["nominatedNodeName"] = json!("n1");
+        fake.put("pods", foreign);
+        fake.put("pods", of_priority(pod("low", "1"), 1));
+        fake.until("low waits", |fake| says(fake, "low").starts_with("0/1 nodes are available: 1 Insufficient cpu.")).await;
+        fake.delete("pods", "default", "expected");
+        fake.until("low is bound, whatever another scheduler nominated", |fake| on(fake, "low") == "n1").await;
+        let mut stuck = of_priority(pod("stuck", "4"), 9);
+        stuck["status"]["nominatedNodeName"] = json!("n1");
+        fake.put("pods", stuck);
+        let cleared = |fake: &Fake| fake.get("pods", "default", "stuck")["status"]["nominatedNodeName"].is_null();
+        fake.until("the nomination is cleared", cleared).await;
+        assert!(says(&fake, "stuck").ends_with("1 Preemption is not helpful for scheduling."));
+    });
+}
+
+#[test]
+fn budgets_are_read_from_the_api() {
+    play(26, |fake| async move {
+        fake.put(
+            "poddisruptionbudgets",
+            json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": {"name": "b", "namespace": "default"},
+                "spec": {"selector": {"matchLabels": {"app": "kept"}}},
+                "status": {"disruptionsAllowed": 0},
+            }),
+        );
+        fake.put("nodes", node("n1"));
+        let mut kept = placed("kept", "1", 1);
+        kept["metadata"]["labels"]["app"] = json!("kept");
+        fake.put("pods", kept);
+        fake.put("pods", placed("free", "1", 5));
+        fake.put("pods", of_priority(pod("high", "1"), 9));
+        fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
+        assert_eq!(names(&fake.evicted()), ["free"]);
+    });
+}
