@@ -1,7 +1,7 @@
 //! Was every pod placed as its constraints want? Replays a log of nodes and pods, and judges each binding by the state at its revision.
 //!
 //! Shares no code with the scheduler: what a pod requests, whom a selector means, which domains a constraint spans is worked out here anew. A binding
-//! is the only thing of a scheduler's that can break a rule, so each rule is asked at each binding, and `nodeName` at every record. What others do
+//! or a preemption is the only thing of a scheduler's that can break a rule, so each rule is asked at each binding, `nodeName` and the mark of a victim at every record. What others do
 //! (a pod that is created with a node, a node that changes, a deletion) counts from [`Rules::lag`] revisions on: who decided need not have seen what is younger.
 //! Where a rule wants others to be there (affinity, the least domain of a spread), pods that wait for their node count too: the decision may have rested
 //! on one that was accepted before and bound later, or whose binding failed.
@@ -16,9 +16,12 @@
 //! | affinity | each required term finds its pod in the domain, or the pod is the first of its kind |
 //! | anti-affinity | no required term, of the pod or of one that is there, finds the other in its domain |
 //! | spread | each hard constraint's skew is at most its `maxSkew` |
+//! | victims | who is marked as preempted is so for a pod of higher priority, which was nominated to the node before |
+//! | nominated | a pod leaves room for those that are nominated to its node, are of its priority at least and stay so for the lag |
 
 mod facts;
 mod judge;
+mod nominations;
 mod quantity;
 mod read;
 mod selectors;
@@ -55,11 +58,13 @@ pub enum Rule {
     Affinity,
     AntiAffinity,
     Spread,
+    Victims,
+    Nominated,
 }
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Once,
         Self::There,
         Self::Admission,
@@ -68,6 +73,8 @@ impl Rule {
         Self::Affinity,
         Self::AntiAffinity,
         Self::Spread,
+        Self::Victims,
+        Self::Nominated,
     ];
 
     /// Its name.
@@ -82,6 +89,8 @@ impl Rule {
             Self::Affinity => "affinity",
             Self::AntiAffinity => "anti-affinity",
             Self::Spread => "spread",
+            Self::Victims => "victims",
+            Self::Nominated => "nominated",
         }
     }
 }

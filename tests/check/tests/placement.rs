@@ -1,6 +1,8 @@
 //! Every rule of placements before logs that break it, each beside one that nearly does.
 
-use oarlock_check::placement::Rule::{Admission, Affinity, AntiAffinity, Once, Ports, Resources, Spread, There};
+use oarlock_check::placement::Rule::{
+    Admission, Affinity, AntiAffinity, Nominated, Once, Ports, Resources, Spread, There, Victims,
+};
 use oarlock_check::placement::{Findings, Line, Log, Rule, Rules, judge};
 use serde_json::{Value, json};
 
@@ -231,4 +233,64 @@ fn rules_count_where_they_could_be_broken_and_nodes_tell_how_full_they_were() {
     assert_eq!((asked(Resources), asked(Spread), asked(Ports)), (2, 1, 0));
     assert_eq!(findings.fullest.get("n1"), Some(&100));
     assert_eq!(findings.fullest.get("n2"), None);
+}
+
+/// A pod of a priority, nominated to a node.
+fn nominated(revision: u64, name: &str, node: &str, priority: i64) -> Line {
+    let mut line = pod(revision, name, None, &json!({"priority": priority}));
+    line.object.as_mut().unwrap()["status"] = json!({"nominatedNodeName": node});
+    line
+}
+
+/// A pod on a node that is marked as preempted.
+fn marked(revision: u64, name: &str, node: &str, priority: i64) -> Line {
+    let mut line = pod(revision, name, Some(node), &json!({"priority": priority}));
+    let condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"});
+    line.object.as_mut().unwrap()["status"] = json!({"conditions": [condition]});
+    line
+}
+
+#[test]
+fn who_has_to_leave_does_so_for_a_pod_of_higher_priority_that_is_nominated_there() {
+    let low = bound(10, "low", "n1", &json!({"priority": 1}));
+    let leaves = |line: Line, rules: &[Rule]| breaks(&[&low, &[line, marked(21, "low", "n1", 1)]], rules);
+    leaves(nominated(20, "high", "n1", 2), &[]);
+    leaves(nominated(20, "equal", "n1", 1), &[Victims]);
+    leaves(nominated(20, "elsewhere", "n2", 2), &[Victims]);
+    leaves(nominated(22, "later", "n1", 2), &[Victims]);
+    // It may have its node by then, or be gone.
+    let got = pod(20, "high", Some("n1"), &json!({"priority": 2}));
+    breaks(&[&low, &[nominated(15, "high", "n1", 2), got, marked(21, "low", "n1", 1)]], &[]);
+    breaks(&[&low, &[nominated(15, "high", "n1", 2), gone(20, "high"), marked(21, "low", "n1", 1)]], &[]);
+    breaks(&[&low, &[nominated(15, "high", "n1", 2), gone(20, "high"), marked(41, "low", "n1", 1)]], &[Victims]);
+    // Whom others make leave is no business of a scheduler's.
+    let mut evicted = marked(21, "low", "n1", 1);
+    evicted.object.as_mut().unwrap()["status"]["conditions"][0]["reason"] = json!("EvictionByEvictionAPI");
+    breaks(&[&low, &[evicted]], &[]);
+}
+
+#[test]
+fn room_is_left_for_who_is_nominated() {
+    let of = |priority: i64| json!({"priority": priority});
+    let there = bound(10, "there", "n1", &of(9));
+    // Two cores: one is taken, one is for the nominee.
+    let comes = |more: &[&[Line]], rules: &[Rule]| {
+        let end = [nominated(100, "end", "n2", 0)];
+        breaks(&[&[&there[..], &[nominated(15, "high", "n1", 5)]], more, &[&end[..]]].concat(), rules);
+    };
+    comes(&[&bound(40, "low", "n1", &of(1))], &[Nominated]);
+    comes(&[&bound(40, "equal", "n1", &of(5))], &[Nominated]);
+    comes(&[&bound(40, "higher", "n1", &of(6))], &[]);
+    comes(&[&bound(40, "low", "n2", &of(1))], &[]);
+    // Within the lag nobody has to know of it, or may know better: it has found another node, lost its nomination, or is gone.
+    comes(&[&bound(20, "low", "n1", &of(1))], &[]);
+    comes(&[&bound(40, "low", "n1", &of(1)), &[pod(45, "high", Some("n2"), &of(5))]], &[]);
+    comes(&[&bound(40, "low", "n1", &of(1)), &[pod(45, "high", None, &of(5))]], &[]);
+    comes(&[&bound(40, "low", "n1", &of(1)), &[gone(45, "high")]], &[]);
+    comes(&[&bound(40, "low", "n1", &of(1)), &[pod(60, "high", Some("n2"), &of(5))]], &[Nominated]);
+    // That it gets its node in the end, because a third leaves, makes nothing good.
+    let third = [gone(44, "there"), pod(45, "high", Some("n1"), &of(5))];
+    comes(&[&bound(40, "low", "n1", &of(1)), &third], &[Nominated]);
+    // Where there is room for both, there is.
+    comes(&[&[gone(20, "there")], &bound(40, "low", "n1", &of(1))], &[]);
 }

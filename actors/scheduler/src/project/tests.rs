@@ -242,14 +242,13 @@ fn selectors_of_services_and_owners_are_read() {
 
 #[test]
 fn what_preemption_asks_of_a_pod_is_read() {
-    let value = |status: Value| {
-        json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "n"}, "status": status})
-    };
+    let value = |status: Value| json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "n"}, "status": status});
     let read = |status: Value| {
         let info = PodView::project(&object("", "pods", &value(status))).info;
         (info.started, info.preempted)
     };
-    let condition = |status: &str, reason: &str| json!({"type": "DisruptionTarget", "status": status, "reason": reason});
+    let condition =
+        |status: &str, reason: &str| json!({"type": "DisruptionTarget", "status": status, "reason": reason});
     assert_eq!(read(json!({})), (i64::MAX, false));
     assert_eq!(read(json!({"startTime": "1970-01-01T00:01:40Z"})), (100, false));
     assert_eq!(read(json!({"conditions": [condition("True", "PreemptionByScheduler")]})), (i64::MAX, true));

@@ -256,12 +256,8 @@ impl Story {
         let fitting: Vec<Sym> = nodes.iter().map(|node| self.world.engine.cluster.nodes.name(*node)).collect();
         let names: Vec<(String, i64)> = {
             let oracle = Oracle::new(&self.world.engine.cluster, &self.namespaces);
-            let feasible: Vec<&NodeInfo> = oracle
-                .nodes
-                .iter()
-                .map(|node| &**node)
-                .filter(|node| fitting.contains(&node.name))
-                .collect();
+            let feasible: Vec<&NodeInfo> =
+                oracle.nodes.iter().map(|node| &**node).filter(|node| fitting.contains(&node.name)).collect();
             let cluster = &self.world.engine.cluster;
             let default = cluster.owners.default_selector(&spec, &cluster.names);
             let totals = oracle.totals(&spec, &feasible, default.as_ref());

@@ -76,9 +76,11 @@ fn the_higher_takes_room_that_was_left_for_the_lower() {
 fn who_is_expected_is_no_company_yet() {
     let mut world = World::new(&[("n1", "cpu=2"), ("n2", "cpu=2")]);
     world.pod("friend", "cpu=1 label:app=a priority=9 nominated=n1 gate:g");
-    assert!(world.try_pod("p", "cpu=1 near:host/app=a").starts_with(
-        "0/2 nodes are available: 2 node(s) didn't match pod affinity rules."
-    ));
+    assert!(
+        world
+            .try_pod("p", "cpu=1 near:host/app=a")
+            .starts_with("0/2 nodes are available: 2 node(s) didn't match pod affinity rules.")
+    );
     // But a foe all the same.
     assert_eq!(world.try_pod("q", "cpu=1 apart:host/app=a"), "n2");
     let foe = info(&mut world, "r", "cpu=1 apart:host/app=a");
@@ -114,7 +116,9 @@ fn who_has_victims_on_their_way_waits_for_them() {
     // A later process knows it from the condition alone.
     let mut later = full();
     later.pod("v1", "cpu=1 priority=1 node=n1 terminating preempted");
-    assert!(later.try_pod("high", "cpu=2 priority=9 nominated=n1").ends_with("a terminating pod on the nominated node."));
+    assert!(
+        later.try_pod("high", "cpu=2 priority=9 nominated=n1").ends_with("a terminating pod on the nominated node.")
+    );
     // Who leaves for another reason is waited for by nobody.
     let mut other = full();
     other.pod("v1", "cpu=1 priority=1 node=n1 terminating");
@@ -198,9 +202,8 @@ fn the_arbiter_looks_at_victims_again() {
     assert_eq!(judged(&high, "n9", &["v1", "v2"]), "Node");
     let small = info(&mut world, "small", "priority=9");
     let never = info(&mut world, "never", "cpu=2 priority=9 never");
-    let mut judged = |pod: &Arc<PodInfo>, victims: &[&str]| {
-        refusal(world.engine.judge_preemption(pod, "n1", &uids(victims)))
-    };
+    let mut judged =
+        |pod: &Arc<PodInfo>, victims: &[&str]| refusal(world.engine.judge_preemption(pod, "n1", &uids(victims)));
     assert_eq!(judged(&small, &["v1"]), "Preemptor(\"fits without\")");
     assert_eq!(judged(&never, &["v1", "v2"]), "Preemptor(\"never preempts\")");
     assert!(judged(&high, &["v1", "v2"]).starts_with("Ok"));

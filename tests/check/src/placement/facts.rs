@@ -127,6 +127,11 @@ pub(super) struct Pod {
     /// It has ended, and uses nothing.
     pub(super) ended: bool,
     pub(super) terminating: bool,
+    pub(super) priority: i64,
+    /// The node it is nominated to.
+    pub(super) nominated: Option<String>,
+    /// It has to leave for a pod of higher priority, as its condition says.
+    pub(super) preempted: bool,
     pub(super) requests: Amounts,
     ports: Vec<Port>,
     pub(super) spec: Value,
@@ -136,12 +141,21 @@ impl Pod {
     pub(super) fn read(key: &str, object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (meta, spec) = (at(object, "/metadata"), at(object, "/spec"));
+        let named = |value: &Value| value.as_str().filter(|name| !name.is_empty()).map(str::to_owned);
+        let preempted = |condition: &Value| {
+            at(condition, "/type") == "DisruptionTarget"
+                && at(condition, "/status") == "True"
+                && at(condition, "/reason") == "PreemptionByScheduler"
+        };
         Self {
             key: key.to_owned(),
             uid: text(at(meta, "/uid")),
             namespace: text(at(meta, "/namespace")),
             labels: labels(object),
-            node: at(spec, "/nodeName").as_str().filter(|name| !name.is_empty()).map(str::to_owned),
+            node: named(at(spec, "/nodeName")),
+            priority: at(spec, "/priority").as_i64().unwrap_or(0),
+            nominated: named(at(object, "/status/nominatedNodeName")),
+            preempted: list(at(object, "/status"), "conditions").any(preempted),
             scheduler: text(at(spec, "/schedulerName")),
             ended: matches!(at(object, "/status/phase").as_str(), Some("Succeeded" | "Failed")),
             terminating: at(meta, "/deletionTimestamp").is_string(),

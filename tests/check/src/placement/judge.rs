@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::facts::{Amounts, Node, Pod};
+use super::nominations::Nominations;
 use super::read::Line;
 use super::selectors::{Labels, at};
 use super::{Broken, Findings, Log, Rule, Rules};
@@ -48,6 +49,7 @@ pub(super) struct Judge<'a> {
     placed: BTreeMap<String, Placed>,
     nodes: BTreeMap<String, Past>,
     namespaces: BTreeMap<String, Labels>,
+    nominations: Nominations,
     findings: Findings,
 }
 
@@ -78,11 +80,17 @@ impl Placed {
 impl<'a> Judge<'a> {
     pub(super) fn new(rules: &'a Rules) -> Self {
         let (pods, placed, nodes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { rules, pods, placed, nodes, namespaces: BTreeMap::new(), findings: Findings::default() }
+        let (namespaces, nominations) = (BTreeMap::new(), Nominations::default());
+        Self { rules, pods, placed, nodes, namespaces, nominations, findings: Findings::default() }
     }
 
     pub(super) fn run(mut self, log: &Log) -> Findings {
         for Line { revision, key, object } in &log.lines {
+            let old = revision.saturating_sub(self.rules.lag);
+            for claim in self.nominations.proven(old) {
+                self.broke(&claim.pod, claim.revision, vec![(Rule::Nominated, claim.what)]);
+            }
+            self.nominations.forget(old);
             match (key.split_once('/'), object) {
                 (Some(("nodes", name)), object) => self.node(name, object.as_ref(), *revision),
                 (Some(("namespaces", name)), Some(object)) => {
@@ -95,7 +103,6 @@ impl<'a> Judge<'a> {
                 (_, Some(object)) => self.pod(Pod::read(key, object), *revision),
                 (_, None) => self.pod_gone(key, *revision),
             }
-            let old = revision.saturating_sub(self.rules.lag);
             self.placed.retain(|_, placed| placed.gone.is_none_or(|gone| gone >= old));
         }
         self.findings
@@ -120,6 +127,7 @@ impl<'a> Judge<'a> {
 
     fn pod_gone(&mut self, key: &str, revision: u64) {
         let Some(pod) = self.pods.remove(key) else { return };
+        self.nominations.gone(&pod.uid, revision);
         if let Some(placed) = self.placed.get_mut(&pod.uid) {
             placed.gone.get_or_insert(revision);
             placed.leaving.get_or_insert(revision);
@@ -129,6 +137,15 @@ impl<'a> Judge<'a> {
     fn pod(&mut self, pod: Pod, revision: u64) {
         if self.pods.get(&pod.key).is_some_and(|before| before.uid != pod.uid) {
             self.pod_gone(&pod.key, revision);
+        }
+        self.nominations.see(&pod, revision);
+        let newly = self.pods.get(&pod.key).is_none_or(|before| !before.preempted) && pod.preempted;
+        if newly && pod.node.is_some() {
+            self.asked(Rule::Victims);
+            if !self.nominations.explain(&pod) {
+                let what = format!("nobody of more than {} is nominated to its node", pod.priority);
+                self.broke(&pod, revision, vec![(Rule::Victims, what)]);
+            }
         }
         let before = self.pods.get(&pod.key).map(|before| before.node.clone());
         if let Some(Some(before)) = &before {
@@ -214,6 +231,40 @@ impl<'a> Judge<'a> {
             self.findings.excused += 1;
         }
         self.broke(pod, revision, faults);
+        self.nominees(pod, node, revision);
+    }
+
+    /// Whether a binding leaves room for those who are nominated to the node, are of the pod's priority at least and must be known.
+    fn nominees(&mut self, pod: &Pod, node: &str, revision: u64) {
+        let old = revision.saturating_sub(self.rules.lag);
+        let (view, mut claims, mut asked) = (View::Before(old), Vec::new(), false);
+        let states = self.states(node, view);
+        for nominee in self.nominations.before(pod, node, old) {
+            asked = true;
+            // Who is of higher priority than the nominee, and may have been accepted after the pod, had not to leave it room.
+            let counts = |placed: &&Placed| {
+                let later = placed.since > old && placed.pod.priority > nominee.pod.priority;
+                placed.node == node && placed.counts(view) && !later
+            };
+            let expected = Placed {
+                pod: nominee.pod.clone(),
+                node: node.to_owned(),
+                since: old,
+                ours: true,
+                gone: None,
+                leaving: None,
+            };
+            let there: Vec<&Placed> = self.placed.values().filter(counts).chain([&expected]).collect();
+            if let Some((_, what)) = room(pod, &there, &states) {
+                claims.push((nominee.pod.uid.clone(), format!("no room is left for {}: {what}", nominee.pod.key)));
+            }
+        }
+        if asked {
+            self.asked(Rule::Nominated);
+        }
+        for (nominee, what) in claims {
+            self.nominations.claim(revision, pod, node, &nominee, what);
+        }
     }
 
     /// What a binding breaks.

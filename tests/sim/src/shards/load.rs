@@ -2,6 +2,7 @@
 
 use oarlock_client::{Client, DeleteOptions, ListOptions, PatchType, WriteOptions, decode};
 use oarlock_runtime::Rng;
+use oarlock_schema::resource;
 use serde_json::{Value, json};
 
 use super::log::{json as shown, kind};
@@ -34,10 +35,28 @@ fn app(number: usize) -> &'static str {
     }
 }
 
-fn pod(number: usize, node: Option<&str>) -> Value {
+/// Priority classes of pods that may have others leave.
+const CLASSES: [(&str, i32); 2] = [("middle", 100), ("high", 1_000)];
+
+/// Makes the priority classes.
+pub(super) async fn classes(admin: &Client) {
+    let classes = resource("scheduling.k8s.io", "v1", "priorityclasses").unwrap();
+    for (name, value) in CLASSES {
+        let class = json!({"metadata": {"name": name}, "value": value}).to_string();
+        admin.create(classes, decode(classes.ty, class.as_bytes()).unwrap()).await.unwrap();
+    }
+}
+
+fn pod(number: usize, node: Option<&str>, class: Option<&str>) -> Value {
     let app = if node.is_some() { "intruder" } else { app(number) };
-    let mut container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": "500m"}}});
-    let mut spec = json!({"terminationGracePeriodSeconds": 0});
+    // Two have to leave for one of higher priority, and one of them may be gone long before the other.
+    let cpu = if class.is_some() { "1" } else { "500m" };
+    let mut container = json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}});
+    // Every third takes its time to leave: until somebody buries it.
+    let mut spec = json!({"terminationGracePeriodSeconds": if number.is_multiple_of(3) { 30 } else { 0 }});
+    if let Some(class) = class {
+        spec["priorityClassName"] = json!(class);
+    }
     let selector = json!({"matchLabels": {"app": app}});
     match app {
         "port" => container["ports"] = json!([{"containerPort": 80, "hostPort": 8080}]),
@@ -65,7 +84,17 @@ fn pod(number: usize, node: Option<&str>) -> Value {
 pub(super) async fn create(admin: &Client, made: &mut usize, count: usize) {
     for _ in 0..count {
         *made += 1;
-        let pod = pod(*made, None).to_string();
+        let pod = pod(*made, None, None).to_string();
+        admin.create(kind("pods"), decode(kind("pods").ty, pod.as_bytes()).unwrap()).await.unwrap();
+    }
+}
+
+/// Creates so many pods of higher priority, for which others have to leave where nodes are full.
+pub(super) async fn rush(admin: &Client, made: &mut usize, count: usize) {
+    for number in 0..count {
+        *made += 1;
+        let class = CLASSES[number % CLASSES.len()].0;
+        let pod = pod(*made, None, Some(class)).to_string();
         admin.create(kind("pods"), decode(kind("pods").ty, pod.as_bytes()).unwrap()).await.unwrap();
     }
 }
@@ -73,7 +102,7 @@ pub(super) async fn create(admin: &Client, made: &mut usize, count: usize) {
 /// Puts a pod onto a node past the schedulers.
 pub(super) async fn intrude(admin: &Client, made: &mut usize, node: usize) {
     *made += 1;
-    let pod = pod(*made, Some(&format!("n{node}"))).to_string();
+    let pod = pod(*made, Some(&format!("n{node}")), None).to_string();
     admin.create(kind("pods"), decode(kind("pods").ty, pod.as_bytes()).unwrap()).await.unwrap();
 }
 
@@ -87,8 +116,34 @@ pub(super) async fn pods(admin: &Client) -> Vec<(String, Option<String>)> {
     each.collect()
 }
 
+/// Prints every pod, for whoever looks for why one waits.
+pub(super) async fn show(admin: &Client) {
+    for object in &admin.list(kind("pods"), "default", ListOptions::default()).await.unwrap().items {
+        let pod = shown(object);
+        let (spec, status) = (&pod["spec"], &pod["status"]);
+        let (node, class) = (&spec["nodeName"], &spec["priorityClassName"]);
+        let said = status["conditions"].as_array().and_then(|all| all.first()).map(|first| &first["message"]);
+        println!("{} on {node} class {class} nominated {} {said:?}", object.name(), status["nominatedNodeName"]);
+    }
+}
+
+/// Deletes a pod at once. A scheduler may have been faster.
 pub(super) async fn delete(admin: &Client, name: &str) {
-    admin.delete(kind("pods"), "default", name, DeleteOptions::default()).await.unwrap();
+    match admin.delete(kind("pods"), "default", name, DeleteOptions::default().grace(0)).await {
+        Err(status) if !status.is_not_found() => panic!("{status}"),
+        _ => {}
+    }
+}
+
+/// Takes away what has been told to leave and takes its time, as a kubelet would in the end; how many.
+pub(super) async fn bury(admin: &Client) -> usize {
+    let list = admin.list(kind("pods"), "default", ListOptions::default()).await.unwrap();
+    let leaving = list.items.iter().filter(|object| shown(object)["metadata"]["deletionTimestamp"].is_string());
+    let names: Vec<String> = leaving.map(|object| object.name().to_string()).collect();
+    for name in &names {
+        delete(admin, name).await;
+    }
+    names.len()
 }
 
 /// Deletes one pod in so many of those that have a node; how many.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oarlock_apiserver::{Assembly, InProcess, Server, assemble, bootstrap};
 use oarlock_auth::{Authenticators, UserInfo};
 use oarlock_bus::Exchange;
-use oarlock_check::placement::{Rules, judge};
+use oarlock_check::placement::{Rule, Rules, judge};
 use oarlock_client::{Client, DeleteOptions, ListOptions};
 use oarlock_runtime::shutdown::{Graces, shutdown};
 use oarlock_runtime::{Gate, Options, Rng, System, clock, rng};
@@ -26,10 +26,14 @@ const ROUNDS: u64 = 8;
 const LAG: u64 = 150;
 
 /// What a sweep must have come to.
-pub(super) const SHOWN: [&str; 9] = [
+pub(super) const SHOWN: [&str; 13] = [
     "bindings",
     "bindings proposed",
     "refusals",
+    "preemptions",
+    "preemptions proposed",
+    "victims",
+    "victims that took their time",
     "intruders",
     "arbiter killed",
     "member killed",
@@ -77,6 +81,7 @@ pub(super) async fn run(_seed: u64) -> Shown {
     let (exchange, members) = (Exchange::new(), Vec::new());
     let mut world = World { server, admin, exchange, net, members, started: 0, shown: Shown::new() };
     load::nodes(&world.admin).await;
+    load::classes(&world.admin).await;
     for _ in 0..MEMBERS {
         world.start(&mut rng).await;
     }
@@ -87,12 +92,16 @@ pub(super) async fn run(_seed: u64) -> Shown {
     for _ in 0..ROUNDS {
         let back = world.disturb(&mut rng).await;
         let gone = load::churn(&world.admin, &mut rng, 5).await;
+        load::rush(&world.admin, &mut made, rng.below(6) as usize).await;
         if rng.chance(1, 2) {
             load::intrude(&world.admin, &mut made, rng.below(load::NODES as u64) as usize).await;
             world.note("intruders", 1);
         }
         load::create(&world.admin, &mut made, gone).await;
         clock::sleep(Duration::from_millis(200 + rng.below(6_000))).await;
+        if rng.chance(1, 2) {
+            world.bury().await;
+        }
         if back {
             world.start(&mut rng).await;
         }
@@ -101,10 +110,11 @@ pub(super) async fn run(_seed: u64) -> Shown {
     }
     // Room for everybody, whatever they want.
     for (at, (name, _)) in load::pods(&world.admin).await.into_iter().enumerate() {
-        if name.starts_with("intruder") || (name.starts_with("plain") && at % 2 == 0) {
+        if name.starts_with("intruder") || (name.starts_with("plain") && at % 4 != 0) {
             load::delete(&world.admin, &name).await;
         }
     }
+    world.bury().await;
     world.settled("every pod", 0).await;
     world.judge(&recorder).await;
     let World { members, shown, net, .. } = world;
@@ -173,10 +183,18 @@ impl World {
         self.note("bindings", seen["bound"].as_u64().unwrap_or(0));
         self.note("bindings proposed", seen["proposals"]["bound"].as_u64().unwrap_or(0));
         self.note("refusals", sum(&seen["refused"]));
+        self.note("preemptions", seen["preemptions"].as_u64().unwrap_or(0));
+        self.note("preemptions proposed", seen["proposals"]["nominated"].as_u64().unwrap_or(0));
+        self.note("victims", seen["preemptionVictims"].as_u64().unwrap_or(0));
     }
 
-    /// Waits until so many pods at most are without a node.
-    async fn settled(&self, what: &str, most: usize) {
+    async fn bury(&mut self) {
+        let gone = load::bury(&self.admin).await as u64;
+        self.note("victims that took their time", gone);
+    }
+
+    /// Waits until so many pods at most are without a node; who has to leave for them does so.
+    async fn settled(&mut self, what: &str, most: usize) {
         let deadline = clock::after(Duration::from_secs(900));
         loop {
             let pods = load::pods(&self.admin).await;
@@ -184,9 +202,13 @@ impl World {
             if waiting.len() <= most {
                 return;
             }
+            if deadline.passed() {
+                load::show(&self.admin).await;
+            }
             let seen = || self.members.iter().map(|member| (&member.host, member.all())).collect::<Vec<_>>();
             assert!(!deadline.passed(), "{what}: {waiting:?} have no node; {:?}", seen());
             clock::sleep(Duration::from_millis(250)).await;
+            self.bury().await;
         }
     }
 
@@ -211,5 +233,8 @@ impl World {
         }
         self.note("bindings in the log", findings.bindings);
         self.note("excused", findings.excused);
+        let asked = |rule| findings.asked.get(&rule).copied().unwrap_or(0);
+        self.note("victims in the log", asked(Rule::Victims));
+        self.note("bindings beside the nominated", asked(Rule::Nominated));
     }
 }

@@ -45,14 +45,20 @@ fn a_pod_of_lower_priority_leaves_and_everybody_is_told() {
         assert_eq!(told, ["DisruptionTarget", "True", "PreemptionByScheduler", why]);
         assert_eq!(condition["observedGeneration"], 1);
         fake.until("an event", |fake| !events(fake, "low1").is_empty()).await;
-        assert_eq!(events(&fake, "low1"), [("Preempted".to_owned(), "Preempted by pod uid-high on node n1".to_owned())]);
+        assert_eq!(
+            events(&fake, "low1"),
+            [("Preempted".to_owned(), "Preempted by pod uid-high on node n1".to_owned())]
+        );
         fake.until("both events", |fake| events(fake, "high").len() == 2).await;
         // Upstream says nothing of the preemption where it helps.
-        let [(failed, text), (scheduled, _)] = &events(&fake, "high")[..] else { panic!("{:?}", events(&fake, "high")) };
+        let [(failed, text), (scheduled, _)] = &events(&fake, "high")[..] else {
+            panic!("{:?}", events(&fake, "high"))
+        };
         assert_eq!((failed.as_str(), scheduled.as_str()), ("FailedScheduling", "Scheduled"));
         assert_eq!(text, "0/1 nodes are available: 1 Insufficient cpu.");
         // Everybody can know for whom a pod leaves before it does.
-        let kinds: Vec<String> = fake.fences().into_iter().map(|(what, _)| what).filter(|what| what != "events/").collect();
+        let kinds: Vec<String> =
+            fake.fences().into_iter().map(|(what, _)| what).filter(|what| what != "events/").collect();
         assert_eq!(&kinds[..3], ["pods/status", "pods/status", "pods/"], "nomination, condition, deletion: {kinds:?}");
     });
 }
@@ -72,7 +78,8 @@ fn everything_of_a_preemption_is_written_under_the_arbiters_claim() {
         fake.put("pods", of_priority(pod("high", "1"), 9));
         fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
         let writes = fake.fences();
-        let of = |what: &str| writes.iter().filter(|(kind, _)| kind == what).map(|(_, fence)| &**fence).collect::<Vec<_>>();
+        let of =
+            |what: &str| writes.iter().filter(|(kind, _)| kind == what).map(|(_, fence)| &**fence).collect::<Vec<_>>();
         assert_eq!((of("pods/"), of("pods/binding")), (vec!["arbiter@2"], vec!["arbiter@2"]));
         // The pod's own condition is its shard's to write.
         let own = format!("{shard}@1");
@@ -147,7 +154,8 @@ fn a_nomination_of_an_earlier_process_counts_and_one_that_cannot_help_is_cleared
         foreign["status"]["nominatedNodeName"] = json!("n1");
         fake.put("pods", foreign);
         fake.put("pods", of_priority(pod("low", "1"), 1));
-        fake.until("low waits", |fake| says(fake, "low").starts_with("0/1 nodes are available: 1 Insufficient cpu.")).await;
+        fake.until("low waits", |fake| says(fake, "low").starts_with("0/1 nodes are available: 1 Insufficient cpu."))
+            .await;
         fake.delete("pods", "default", "expected");
         fake.until("low is bound, whatever another scheduler nominated", |fake| on(fake, "low") == "n1").await;
         let mut stuck = of_priority(pod("stuck", "4"), 9);

@@ -1,0 +1,95 @@
+//! Who is nominated where, and for whom others had to leave.
+
+use super::facts::Pod;
+
+/// A pod and the node that it is nominated to.
+pub(super) struct Nominee {
+    pub(super) pod: Pod,
+    node: String,
+    since: u64,
+    /// When it was nominated there no more, or had its node, or was gone.
+    until: Option<u64>,
+}
+
+/// A binding that leaves a nominee no room. It is broken if the nominee stays one for the lag, or gets that node after all; otherwise who
+/// decided may have known better than the log.
+pub(super) struct Claim {
+    pub(super) revision: u64,
+    pub(super) pod: Pod,
+    pub(super) what: String,
+    nominee: String,
+    node: String,
+}
+
+/// See the module text.
+#[derive(Default)]
+pub(super) struct Nominations {
+    nominees: Vec<Nominee>,
+    claims: Vec<Claim>,
+}
+
+impl Nominations {
+    /// Takes in a pod as it was written.
+    pub(super) fn see(&mut self, pod: &Pod, revision: u64) {
+        let node = pod.nominated.as_ref().filter(|_| pod.node.is_none() && !pod.ended);
+        let mut known =
+            self.nominees.iter_mut().filter(|nominee| nominee.pod.uid == pod.uid && nominee.until.is_none());
+        match (known.next(), node) {
+            (Some(nominee), Some(node)) if nominee.node == *node => nominee.pod = pod.clone(),
+            (nominee, node) => {
+                if let Some(nominee) = nominee {
+                    nominee.until = Some(revision);
+                    let there = pod.node.as_ref() == Some(&nominee.node);
+                    self.claims.retain(|claim| claim.nominee != pod.uid || (there && claim.node == nominee.node));
+                }
+                if let Some(node) = node {
+                    let (pod, node) = (pod.clone(), node.clone());
+                    self.nominees.push(Nominee { pod, node, since: revision, until: None });
+                }
+            }
+        }
+    }
+
+    /// A pod is gone.
+    pub(super) fn gone(&mut self, uid: &str, revision: u64) {
+        for nominee in self.nominees.iter_mut().filter(|nominee| nominee.pod.uid == uid) {
+            nominee.until.get_or_insert(revision);
+        }
+        self.claims.retain(|claim| claim.nominee != uid);
+    }
+
+    /// Forgets what ended before.
+    pub(super) fn forget(&mut self, before: u64) {
+        self.nominees.retain(|nominee| nominee.until.is_none_or(|until| until >= before));
+    }
+
+    /// Whether somebody of higher priority is nominated to the node of a victim, or was a moment ago.
+    pub(super) fn explain(&self, victim: &Pod) -> bool {
+        let there = |nominee: &&Nominee| Some(&nominee.node) == victim.node.as_ref();
+        self.nominees.iter().filter(there).any(|nominee| nominee.pod.priority > victim.priority)
+    }
+
+    /// Whom a pod has to leave room for on a node, as far as it must be known.
+    pub(super) fn before(&self, pod: &Pod, node: &str, old: u64) -> impl Iterator<Item = &Nominee> {
+        self.nominees.iter().filter(move |nominee| {
+            nominee.node == node
+                && nominee.since <= old
+                && nominee.until.is_none()
+                && nominee.pod.priority >= pod.priority
+                && nominee.pod.uid != pod.uid
+        })
+    }
+
+    /// A binding leaves a nominee no room.
+    pub(super) fn claim(&mut self, revision: u64, pod: &Pod, node: &str, nominee: &str, what: String) {
+        let (pod, node, nominee) = (pod.clone(), node.to_owned(), nominee.to_owned());
+        self.claims.push(Claim { revision, pod, what, nominee, node });
+    }
+
+    /// The claims from before a revision: nothing has spoken against them.
+    pub(super) fn proven(&mut self, before: u64) -> Vec<Claim> {
+        let (proven, open) = std::mem::take(&mut self.claims).into_iter().partition(|claim| claim.revision < before);
+        self.claims = open;
+        proven
+    }
+}
