@@ -4,6 +4,7 @@
 //! - [`framework`], [`table`], [`plugins`]: upstream's extension points, one row and one file per plugin.
 //! - [`class`], [`shard`]: pods with equal specs share what is known about nodes; a shard *proposes*.
 //! - [`arbiter`]: the one serial place that rechecks every hard constraint and *decides*.
+//! - [`preempt`]: who would have to leave for a pod that fits nowhere; the arbiter allows it.
 //! - [`queue`]: active, backing-off, unschedulable and gated pods.
 //! - [`engine`]: all of it together, pure: events in, decisions out.
 //! - [`project`], [`actor`]: the shell: informers in, bindings, events and conditions out.

@@ -5,4 +5,5 @@ mod crew;
 mod errors;
 mod follow;
 mod least;
+mod preemption;
 mod sets;

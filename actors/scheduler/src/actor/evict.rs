@@ -7,7 +7,7 @@ use oarlock_client::{Client, DeleteOptions};
 use oarlock_informer::Recorder;
 use oarlock_meta::{Status, Time};
 use oarlock_runtime::clock;
-use oarlock_schema::resource;
+use oarlock_schema::{Resource, resource};
 use serde_json::{Value, json};
 
 use crate::model::PodInfo;
@@ -52,26 +52,26 @@ async fn leave(
     victim: &PodInfo,
 ) -> Result<(), Status> {
     let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
-    if !victim.preempted && is_gone(write(client, victim, bytes(&condition(pod, victim))?).await)? {
-        return Ok(());
+    if !victim.preempted
+        && let Err(status) = write(client, victim, bytes(&condition(pod, victim))?).await
+    {
+        return if is_gone(client, pods, victim, &status).await { Ok(()) } else { Err(status) };
     }
     let options = DeleteOptions::uid(&*victim.uid);
-    if is_gone(client.delete(pods, &namespace(victim), &victim.name, options).await)? {
-        return Ok(());
+    if let Err(status) = client.delete(pods, &namespace(victim), &victim.name, options).await {
+        return if is_gone(client, pods, victim, &status).await { Ok(()) } else { Err(status) };
     }
     recorder.normal(&about(victim), "Preempted", format!("Preempted by pod {} on node {node}", pod.uid));
     Ok(())
 }
 
-/// Whether this incarnation was gone before.
-fn is_gone<T>(answer: Result<T, Status>) -> Result<bool, Status> {
-    match answer {
-        Ok(_) => Ok(false),
-        Err(status) if status.is_not_found() => Ok(true),
-        // Its name is another's now.
-        Err(status) if status.is_conflict() && !status.is_stale_owner() => Ok(true),
-        Err(status) => Err(status),
+/// Whether a write failed because this incarnation was gone: its name may be another's now.
+async fn is_gone(client: &Client, pods: &'static Resource, victim: &PodInfo, why: &Status) -> bool {
+    if !why.is_conflict() || why.is_stale_owner() {
+        return why.is_not_found();
     }
+    let found = client.find(pods, &namespace(victim), &victim.name).await;
+    found.is_ok_and(|found| found.is_none_or(|found| *found.uid() != *victim.uid))
 }
 
 fn condition(pod: &PodInfo, victim: &PodInfo) -> Value {

@@ -192,21 +192,21 @@ fn body(condition: &Condition, told: Option<&Told>, now: &str) -> Option<Vec<u8>
         }
         _ => now,
     };
-    let mut patch = json!({
-        "metadata": {"uid": &*pod.uid},
-        "status": {"conditions": [{
-            "type": "PodScheduled",
-            "status": "False",
-            "observedGeneration": pod.generation,
-            "reason": reason,
-            "message": message,
-            "lastProbeTime": null,
-            "lastTransitionTime": since,
-        }]},
-    });
-    if condition.denominated {
-        patch["status"]["nominatedNodeName"] = Value::Null;
+    let mut status = json!({"conditions": [{
+        "type": "PodScheduled",
+        "status": "False",
+        "observedGeneration": pod.generation,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": null,
+        "lastTransitionTime": since,
+    }]});
+    if condition.denominated
+        && let Some(status) = status.as_object_mut()
+    {
+        status.insert("nominatedNodeName".to_owned(), Value::Null);
     }
+    let patch = json!({"metadata": {"uid": &*pod.uid}, "status": status});
     serde_json::to_vec(&patch).ok()
 }
 

@@ -3,10 +3,10 @@
 use oarlock_testkit::{Cluster, Kubectl};
 
 /// How kubectl itself waits; it bounds a hang.
-const WAIT: &str = "--timeout=90s";
+pub(super) const WAIT: &str = "--timeout=90s";
 
 /// `kubectl wait` fails for what is not there yet, and `up` does not wait for its nodes to register.
-fn await_nodes(kubectl: &Kubectl) {
+pub(super) fn await_nodes(kubectl: &Kubectl) {
     kubectl.until_says("get nodes -o name", ["node/node-0", "node/node-1"]);
     kubectl
         .run(&format!("wait --for=condition=Ready node --all {WAIT}"))
