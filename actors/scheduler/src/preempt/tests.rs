@@ -24,10 +24,12 @@ fn candidate(node: u32, violations: usize, victims: &str) -> Candidate {
     Candidate { node: NodeIx(node), victims, violations }
 }
 
+/// Violations and victims per node; the number of the one that is chosen; why.
+type Case = (&'static [(usize, &'static str)], u32, &'static str);
+
 #[test]
 fn the_cheapest_candidate_is_chosen_and_each_tie_is_broken_by_the_next_criterion() {
-    // (violations, victims) per node; the number of the one that is chosen; why.
-    let cases: [(&[(usize, &str)], u32, &str); 9] = [
+    let cases: [Case; 9] = [
         (&[(0, "900 900 900"), (1, "1")], 0, "a violated budget weighs more than anything"),
         (&[(2, "1"), (1, "900")], 1, "fewer violations"),
         (&[(0, "20"), (0, "10 10 10")], 1, "the lowest of the highest priorities"),

@@ -11,14 +11,17 @@ use serde_json::Value;
 use crate::engine::{Decision, Engine, Seat};
 use crate::intern::Interner;
 use crate::model::PodInfo;
-use crate::project::{NamespaceView, NodeView, PodView, ServiceView};
+use crate::project::{BudgetView, NamespaceView, NodeView, PodView, ServiceView};
 use crate::queue::Stamp;
 use crate::shard::Shard;
 
 const RECORDED: &str = include_str!("../../tests/upstream/v1.35.jsonl");
+/// Nodes full of pods of lower priority (`record.py --preemption`).
+const PREEMPTIONS: &str = include_str!("../../tests/upstream/v1.35-preemption.jsonl");
 
 fn object(plural: &str, value: &Value) -> Obj {
-    decode(resource("", "v1", plural).unwrap().ty, &serde_json::to_vec(value).unwrap()).unwrap()
+    let group = if plural == "poddisruptionbudgets" { "policy" } else { "" };
+    decode(resource(group, "v1", plural).unwrap().ty, &serde_json::to_vec(value).unwrap()).unwrap()
 }
 
 fn symbol(value: &Value, field: &str) -> crate::intern::Sym {
@@ -31,6 +34,8 @@ struct Replay {
     chosen: usize,
     refused: usize,
     alone: usize,
+    preempted: usize,
+    victims: usize,
 }
 
 impl Replay {
@@ -53,6 +58,26 @@ impl Replay {
         }
         self.engine.on_pod(Arc::clone(&info), true, Stamp(0));
         let decision = self.engine.next(Seat::Arbiter, Stamp(0), &mut |_| 0);
+        if let Some(nominated) = line["nominated"].as_str() {
+            let Some(Decision::Preempt { node, unfit, .. }) = decision else {
+                panic!("{name}: {decision:?}, upstream: {line}")
+            };
+            let mut victims = self.engine.cluster.nominations.victims_of(&info.uid).to_vec();
+            victims.sort();
+            let wanted: Vec<&str> =
+                line["preempted"].as_array().unwrap().iter().map(|uid| uid.as_str().unwrap()).collect();
+            let found: Vec<&str> = victims.iter().map(|uid| &**uid).collect();
+            assert_eq!(
+                (&*node, found, Some(&*unfit.message)),
+                (nominated, wanted, line["said"].as_str()),
+                "{name}\n{pod}"
+            );
+            self.preempted += 1;
+            self.victims += victims.len();
+            self.engine.withdraw(&info.uid, Stamp(0));
+            self.engine.on_pod_gone(&info.uid, Stamp(0));
+            return;
+        }
         let Some(Decision::Unschedulable { message, .. }) = decision else {
             panic!("{name}: {decision:?}, upstream: {line}")
         };
@@ -62,10 +87,10 @@ impl Replay {
     }
 }
 
-#[test]
-fn decisions_and_texts_are_those_of_a_live_kube_scheduler() {
-    let mut replay = Replay { engine: Engine::for_process(), scenario: String::new(), chosen: 0, refused: 0, alone: 0 };
-    for line in RECORDED.lines() {
+fn replay(recorded: &str) -> Replay {
+    let (engine, scenario) = (Engine::for_process(), String::new());
+    let mut replay = Replay { engine, scenario, chosen: 0, refused: 0, alone: 0, preempted: 0, victims: 0 };
+    for line in recorded.lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         if !line["scenario"].is_null() {
             replay.engine = Engine::for_process();
@@ -83,6 +108,14 @@ fn decisions_and_texts_are_those_of_a_live_kube_scheduler() {
             let (namespace, name) = (symbol(service, "namespace"), symbol(service, "name"));
             replay.engine.cluster.owners.set_service(namespace, name, view.0);
         }
+        if let budget @ Value::Object(_) = &line["budget"] {
+            let view = BudgetView::project(&object("poddisruptionbudgets", budget));
+            let (namespace, name) = (symbol(budget, "namespace"), symbol(budget, "name"));
+            replay.engine.cluster.budgets.set(namespace, name, Some(view.0));
+        }
+        if let placed @ Value::Object(_) = &line["placed"] {
+            replay.engine.on_pod(PodView::project(&object("pods", placed)).info, true, Stamp(0));
+        }
         if let Some(uid) = line["gone"].as_str() {
             replay.engine.on_pod_gone(uid, Stamp(0));
         }
@@ -90,6 +123,20 @@ fn decisions_and_texts_are_those_of_a_live_kube_scheduler() {
             replay.pod(pod, &line);
         }
     }
-    let Replay { chosen, refused, alone, .. } = replay;
+    replay
+}
+
+#[test]
+fn preemptions_are_those_of_a_live_kube_scheduler() {
+    let Replay { chosen, refused, preempted, victims, .. } = replay(PREEMPTIONS);
+    assert!(
+        chosen > 10 && refused > 20 && preempted > 100 && victims > preempted + 50,
+        "{chosen} chosen, {refused} refused, {victims} victims of {preempted}"
+    );
+}
+
+#[test]
+fn decisions_and_texts_are_those_of_a_live_kube_scheduler() {
+    let Replay { chosen, refused, alone, .. } = replay(RECORDED);
     assert!(chosen > 250 && refused > 50 && alone > 200, "{chosen} chosen, {refused} refused, {alone} without a tie");
 }
