@@ -11,9 +11,9 @@ use crate::tool::{root, say};
 const LIBS: &[&str] = &[
     "schema",
     "codec",
+    "cel",
     "apis",
     "patch",
-    "cel",
     "storage",
     "pki",
     "config",

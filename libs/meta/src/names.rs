@@ -79,6 +79,10 @@ const LABEL_NAME: &str = "must consist of alphanumeric characters, '-', '_' or '
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
+const LABEL_1123: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+
+const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
 fn label_name_shape(name: &str) -> bool {
     let bytes = name.as_bytes();
     bytes.first().is_some_and(u8::is_ascii_alphanumeric)
@@ -90,6 +94,33 @@ fn dns_label_shape(label: &str) -> bool {
     let edge = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = label.as_bytes();
     bytes.first().is_some_and(edge) && bytes.last().is_some_and(edge) && bytes.iter().all(|b| edge(b) || *b == b'-')
+}
+
+/// What is wrong with `name` as an RFC 1123 label: lower-case alphanumerics and hyphens, alphanumeric at both ends, at most 63 bytes. Empty
+/// when nothing is. Upstream's texts.
+#[must_use]
+pub fn label_errors(name: &str) -> Vec<String> {
+    let mut errors = too_long_label(name);
+    if dns_label_shape(name) {
+        return errors;
+    }
+    errors.push(if subdomain_errors(name).is_empty() { "must not contain dots" } else { LABEL_1123 }.to_owned());
+    errors
+}
+
+/// What is wrong with `name` as an RFC 1035 label: as RFC 1123, but the first character is a letter. Upstream's texts.
+#[must_use]
+pub fn label_1035_errors(name: &str) -> Vec<String> {
+    let mut errors = too_long_label(name);
+    let letter_first = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
+    if !letter_first || !dns_label_shape(name) {
+        errors.push(LABEL_1035.to_owned());
+    }
+    errors
+}
+
+fn too_long_label(name: &str) -> Vec<String> {
+    if name.len() > 63 { vec!["must be no more than 63 characters".to_owned()] } else { Vec::new() }
 }
 
 /// What is wrong with `name` as an RFC 1123 subdomain; empty when nothing is. Upstream's texts.

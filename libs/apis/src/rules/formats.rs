@@ -1,42 +1,6 @@
 //! Forms of names; each returns what is wrong, in upstream's words (`k8s.io/apimachinery/pkg/util/validation`).
 
-const LABEL_MAX: usize = 63;
-
-/// RFC 1123 label: lower-case alphanumerics and hyphens, alphanumeric at both ends, at most 63 bytes.
-#[must_use]
-pub fn dns1123_label(text: &str) -> Vec<String> {
-    let mut errors = too_long(text);
-    let body = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    if shaped(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), body) {
-        return errors;
-    }
-    if oarlock_meta::names::subdomain_errors(text).is_empty() {
-        errors.push("must not contain dots".to_owned());
-    } else {
-        errors.push(
-            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an \
-             alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-                .to_owned(),
-        );
-    }
-    errors
-}
-
-/// RFC 1035 label: as RFC 1123, but the first character is a letter.
-#[must_use]
-pub fn dns1035_label(text: &str) -> Vec<String> {
-    let mut errors = too_long(text);
-    let body = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    let letter_first = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
-    if !letter_first || !shaped(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit(), body) {
-        errors.push(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an \
-             alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-                .to_owned(),
-        );
-    }
-    errors
-}
+pub use oarlock_meta::names::{label_1035_errors as dns1035_label, label_errors as dns1123_label};
 
 /// One segment of a URL path.
 #[must_use]
@@ -45,10 +9,6 @@ pub fn path_segment(text: &str) -> Vec<String> {
         return vec![format!("may not be '{text}'")];
     }
     ["/", "%"].iter().filter(|c| text.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
-}
-
-fn too_long(text: &str) -> Vec<String> {
-    if text.len() > LABEL_MAX { vec![format!("must be no more than {LABEL_MAX} characters")] } else { Vec::new() }
 }
 
 fn shaped(text: &str, end: impl Fn(u8) -> bool, body: impl Fn(u8) -> bool) -> bool {

@@ -1,0 +1,235 @@
+//! Walks a plan.
+
+mod folds;
+
+pub(crate) use folds::sort_by;
+
+use crate::ast::Access;
+use crate::budget::Budget;
+use crate::error::EvalError;
+use crate::functions::{Authorizer, Cost, Overload};
+use crate::limits;
+use crate::pattern::Patterns;
+use crate::plan::Node;
+use crate::value::{self, Key, List, Map, Value};
+
+/// Where variables have their values from.
+pub trait Activation<'a> {
+    /// The value of a declared variable. Called when, and as often as, an expression reads it; what is costly to find is kept by the
+    /// activation.
+    ///
+    /// # Errors
+    /// Whatever keeps the variable from having a value; the expression fails with it.
+    fn variable(&self, name: &str, budget: &mut Budget) -> Result<Value<'a>, EvalError>;
+
+    /// Who answers `authorizer`'s questions.
+    fn authorizer(&self) -> Option<&dyn Authorizer> {
+        None
+    }
+}
+
+/// What functions see of an evaluation.
+pub(crate) struct Context<'c, 'a> {
+    pub(crate) activation: &'c dyn Activation<'a>,
+    pub(crate) budget: &'c mut Budget,
+    pub(crate) patterns: &'c Patterns,
+}
+
+impl<'a> Context<'_, 'a> {
+    /// Pays for looking at so many items.
+    pub(crate) fn charge(&mut self, items: usize) -> Result<(), EvalError> {
+        self.budget.spend(u64::try_from(items).unwrap_or(u64::MAX))
+    }
+
+    /// Pays for so many characters or bytes, ten for one.
+    pub(crate) fn charge_text(&mut self, len: usize) -> Result<(), EvalError> {
+        self.charge(len.div_ceil(10))
+    }
+
+    /// Whether two values are equal, paid for by how much was looked at.
+    pub(crate) fn equal(&mut self, a: &Value<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
+        let mut looked_at = 0;
+        let equal = value::equal_counted(a, b, &mut looked_at);
+        self.charge(looked_at / 10)?;
+        Ok(equal)
+    }
+}
+
+/// One evaluation.
+pub(crate) struct Interpreter<'c, 'a> {
+    pub(crate) context: Context<'c, 'a>,
+    /// Names that the expression gives, innermost last.
+    pub(crate) locals: Vec<Value<'a>>,
+}
+
+impl<'a> Interpreter<'_, 'a> {
+    pub(crate) fn eval(&mut self, node: &Node) -> Result<Value<'a>, EvalError> {
+        match node {
+            Node::Const(value) => Ok(value.clone()),
+            node => limits::level(|| self.inner(node)),
+        }
+    }
+
+    fn inner(&mut self, node: &Node) -> Result<Value<'a>, EvalError> {
+        match node {
+            Node::Const(value) => Ok(value.clone()),
+            Node::Var(name) => {
+                self.context.charge(1)?;
+                self.context.activation.variable(name, self.context.budget)
+            }
+            Node::Local(place) => {
+                self.context.charge(1)?;
+                self.locals.get(*place).cloned().ok_or_else(EvalError::no_overload)
+            }
+            Node::Select { operand, field, access } => {
+                let operand = self.eval(operand)?;
+                self.context.charge(1)?;
+                select(operand, field, *access)
+            }
+            Node::Call { function, candidates, args } => self.call(function, candidates, args),
+            Node::And(a, b) => self.logical(a, b, false),
+            Node::Or(a, b) => self.logical(a, b, true),
+            Node::Condition(parts) => {
+                let [test, then, otherwise] = &**parts;
+                let test = self.eval(test)?.as_bool().ok_or_else(EvalError::no_overload)?;
+                self.eval(if test { then } else { otherwise })
+            }
+            Node::List(items) => self.list(items),
+            Node::Map(entries) => self.map(entries),
+            Node::Fold(fold) => self.fold(fold),
+            Node::Bind(parts) => {
+                let [init, body] = &**parts;
+                let init = self.eval(init)?;
+                self.within([init], body)
+            }
+            Node::OptMap { operand, body, flat } => {
+                let Value::Optional(held) = self.eval(operand)? else { return Err(EvalError::no_overload()) };
+                let Some(held) = held else { return Ok(Value::Optional(None)) };
+                let result = self.within([(*held).clone()], body)?;
+                if *flat { Ok(result) } else { Ok(Value::some(result)) }
+            }
+        }
+    }
+
+    /// Evaluates with more names.
+    pub(crate) fn within<const N: usize>(
+        &mut self,
+        names: [Value<'a>; N],
+        body: &Node,
+    ) -> Result<Value<'a>, EvalError> {
+        let before = self.locals.len();
+        self.locals.extend(names);
+        let result = self.eval(body);
+        self.locals.truncate(before);
+        result
+    }
+
+    fn call(&mut self, function: &str, candidates: &[&Overload], args: &[Node]) -> Result<Value<'a>, EvalError> {
+        let mut values: [Value<'a>; 4] = [const { Value::Null }; 4];
+        let Some(values) = values.get_mut(..args.len()) else { return Err(EvalError::no_overload()) };
+        for (slot, arg) in values.iter_mut().zip(args) {
+            *slot = self.eval(arg)?;
+        }
+        // What may be an index is for the list or map to say.
+        let indexing = function.starts_with("_[");
+        let fitting = candidates.iter().find(|candidate| candidate.signature.accepts(values, indexing));
+        let Some(overload) = fitting else {
+            self.context.charge(1)?;
+            let operator = function.starts_with(|c: char| !c.is_ascii_alphabetic());
+            let shown = if operator { String::new() } else { format!(": {function}") };
+            return Err(EvalError::Failed(format!("no such overload{shown}")));
+        };
+        self.context.charge(1)?;
+        let scan = |value: &Value<'_>| match value {
+            Value::String(_) | Value::Bytes(_) => value.size() / 10,
+            Value::List(_) | Value::Map(_) => value.size(),
+            _ => 0,
+        };
+        match overload.cost {
+            Cost::One => {}
+            Cost::Scan => self.context.charge(values.iter().map(scan).sum())?,
+            Cost::Product => {
+                let (first, rest) = values.split_first().map_or((0, 0), |(a, b)| (scan(a), b.iter().map(scan).sum()));
+                self.context.charge(first.saturating_add(1).saturating_mul(rest + 1))?;
+            }
+            Cost::Ask => self.context.charge(350_000)?,
+        }
+        (overload.run)(&mut self.context, values)
+    }
+
+    /// `&&` and `||`: one side that decides is enough, whatever becomes of the other.
+    fn logical(&mut self, a: &Node, b: &Node, decides: bool) -> Result<Value<'a>, EvalError> {
+        let first = self.truth(a)?;
+        if first == Ok(decides) {
+            return Ok(Value::Bool(decides));
+        }
+        let second = self.truth(b)?;
+        if second == Ok(decides) {
+            return Ok(Value::Bool(decides));
+        }
+        first.and(second).map(Value::Bool)
+    }
+
+    /// A truth value, or why there is none; what ends the evaluation is the outer error.
+    pub(crate) fn truth(&mut self, node: &Node) -> Result<Result<bool, EvalError>, EvalError> {
+        match self.eval(node) {
+            Ok(value) => Ok(value.as_bool().ok_or_else(EvalError::no_overload)),
+            Err(error) if error.is_final() => Err(error),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    fn list(&mut self, items: &[(Node, bool)]) -> Result<Value<'a>, EvalError> {
+        self.context.charge(10)?;
+        let mut values = Vec::with_capacity(items.len());
+        for (item, optional) in items {
+            let value = self.eval(item)?;
+            match (optional, value) {
+                (false, value) => values.push(value),
+                (true, Value::Optional(held)) => values.extend(held.map(|held| (*held).clone())),
+                (true, _) => return Err(EvalError::no_overload()),
+            }
+        }
+        Ok(Value::List(List::new(values)?))
+    }
+
+    fn map(&mut self, entries: &[(Node, Node, bool)]) -> Result<Value<'a>, EvalError> {
+        self.context.charge(30)?;
+        let mut map = std::collections::BTreeMap::new();
+        for (key, value, optional) in entries {
+            let key = self.eval(key)?;
+            let key = Key::of(&key).ok_or_else(|| EvalError::failed("unsupported key type"))?;
+            let value = match (optional, self.eval(value)?) {
+                (false, value) => value,
+                (true, Value::Optional(None)) => continue,
+                (true, Value::Optional(Some(held))) => (*held).clone(),
+                (true, _) => return Err(EvalError::no_overload()),
+            };
+            map.insert(key, value);
+        }
+        Ok(Value::Map(Map::new(map)?))
+    }
+}
+
+/// A field of a value. Within an optional, a field that is missing is none.
+fn select<'a>(operand: Value<'a>, field: &str, access: Access) -> Result<Value<'a>, EvalError> {
+    let (map, optional) = match operand {
+        Value::Map(map) => (map, access == Access::Optional),
+        Value::Optional(None) if access == Access::Test => return Ok(Value::Bool(false)),
+        Value::Optional(None) => return Ok(Value::Optional(None)),
+        Value::Optional(Some(inner)) => match &*inner {
+            Value::Map(map) => (map.clone(), true),
+            _ => return Err(EvalError::no_key(field)),
+        },
+        _ if access == Access::Test => return Ok(Value::Bool(false)),
+        _ => return Err(EvalError::no_key(field)),
+    };
+    let found = map.field(field);
+    match (access, found) {
+        (Access::Test, found) => Ok(Value::Bool(found.is_some())),
+        (_, Some(value)) if optional => Ok(Value::some(value)),
+        (_, Some(value)) => Ok(value),
+        (_, None) if optional => Ok(Value::Optional(None)),
+        (_, None) => Err(EvalError::no_key(field)),
+    }
+}

@@ -1,0 +1,185 @@
+//! Comprehensions.
+
+use std::collections::BTreeMap;
+
+use super::Interpreter;
+use crate::ast::What;
+use crate::error::EvalError;
+use crate::plan::Fold;
+use crate::value::{Key, List, Map, Value, compare};
+
+/// What one step of a comprehension costs beside its body.
+const STEP: usize = 2;
+/// What a step that keeps an element costs besides: upstream makes a list of one.
+const KEEP: usize = 10;
+
+impl<'a> Interpreter<'_, 'a> {
+    pub(super) fn fold(&mut self, fold: &Fold) -> Result<Value<'a>, EvalError> {
+        let range = self.eval(&fold.range)?;
+        self.context.charge(1)?;
+        let mut state = State::new(fold.what);
+        match range {
+            Value::List(list) => {
+                for (index, item) in list.iter().enumerate() {
+                    let (first, second) = if fold.pairs { (Value::count(index), item) } else { (item, Value::Null) };
+                    if self.step(fold, &mut state, first, second)? {
+                        break;
+                    }
+                }
+            }
+            Value::Map(map) => {
+                for (key, value) in map.iter() {
+                    if self.step(fold, &mut state, key.value(), value)? {
+                        break;
+                    }
+                }
+            }
+            other => {
+                return Err(EvalError::Failed(format!("got '{}', expected iterable type", foreign_name(&other))));
+            }
+        }
+        state.finish()
+    }
+
+    /// One element; true when the result is known.
+    fn step(
+        &mut self,
+        fold: &Fold,
+        state: &mut State<'a>,
+        first: Value<'a>,
+        second: Value<'a>,
+    ) -> Result<bool, EvalError> {
+        self.context.charge(STEP)?;
+        let before = self.locals.len();
+        let element = first.clone();
+        self.locals.push(first);
+        if fold.pairs {
+            self.locals.push(second);
+        }
+        let result = self.element(fold, state, element);
+        self.locals.truncate(before);
+        result
+    }
+
+    fn element(&mut self, fold: &Fold, state: &mut State<'a>, element: Value<'a>) -> Result<bool, EvalError> {
+        if let Some(filter) = &fold.filter
+            && !self.truth(filter)??
+        {
+            return Ok(false);
+        }
+        match fold.what {
+            What::All | What::Exists => {
+                let decides = fold.what == What::Exists;
+                match self.truth(&fold.body)? {
+                    Ok(truth) if truth == decides => {
+                        state.decided = true;
+                        return Ok(true);
+                    }
+                    Ok(_) => {}
+                    Err(error) => state.error = state.error.take().or(Some(error)),
+                }
+            }
+            What::ExistsOne => state.found += usize::from(self.truth(&fold.body)??),
+            What::Filter => {
+                if self.truth(&fold.body)?? {
+                    self.context.charge(KEEP)?;
+                    state.items.push(element);
+                }
+            }
+            What::Map => {
+                let item = self.eval(&fold.body)?;
+                self.context.charge(KEEP)?;
+                state.items.push(item);
+            }
+            What::SortBy => {
+                let key = self.eval(&fold.body)?;
+                self.context.charge(KEEP)?;
+                state.sorted.push((key, element));
+            }
+            What::TransformMap => {
+                let value = self.eval(&fold.body)?;
+                self.context.charge(KEEP)?;
+                state.insert(element, value)?;
+            }
+            What::TransformMapEntry => {
+                let Value::Map(entry) = self.eval(&fold.body)? else { return Err(EvalError::no_overload()) };
+                self.context.charge(entry.len())?;
+                for (key, value) in entry.iter() {
+                    state.insert(key.value(), value)?;
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// What cel-go's texts call a value that is no list and no map: by its Go type.
+fn foreign_name(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::Uint(_) => "types.Uint",
+        Value::Double(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::Duration(_) => "types.Duration",
+        Value::Type(_) => "*types.Type",
+        Value::Optional(_) => "*types.Optional",
+        Value::List(_) | Value::Map(_) | Value::Opaque(_) => value.type_of().name(),
+    }
+}
+
+/// What a comprehension has so far.
+struct State<'a> {
+    what: What,
+    decided: bool,
+    error: Option<EvalError>,
+    found: usize,
+    items: Vec<Value<'a>>,
+    sorted: Vec<(Value<'a>, Value<'a>)>,
+    entries: BTreeMap<Key<'a>, Value<'a>>,
+}
+
+impl<'a> State<'a> {
+    fn new(what: What) -> Self {
+        let (items, sorted, entries) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { what, decided: false, error: None, found: 0, items, sorted, entries }
+    }
+
+    fn insert(&mut self, key: Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
+        let key = Key::of(&key).ok_or_else(|| EvalError::failed("unsupported key type"))?;
+        if self.entries.contains_key(&key) {
+            return Err(EvalError::Failed(format!("insert failed: key {key} already exists")));
+        }
+        self.entries.insert(key, value);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Value<'a>, EvalError> {
+        match self.what {
+            What::All | What::Exists => match self.error {
+                // An element that fails does not matter when another one decides.
+                Some(error) if !self.decided => Err(error),
+                _ => Ok(Value::Bool(self.decided == (self.what == What::Exists))),
+            },
+            What::ExistsOne => Ok(Value::Bool(self.found == 1)),
+            What::Map | What::Filter => Ok(Value::List(List::new(self.items)?)),
+            What::SortBy => Ok(Value::List(List::new(sort_by(self.sorted)?)?)),
+            What::TransformMap | What::TransformMapEntry => Ok(Value::Map(Map::new(self.entries)?)),
+        }
+    }
+}
+
+/// Values in the order of their keys; equal ones stay as they are.
+pub(crate) fn sort_by<'a>(mut pairs: Vec<(Value<'a>, Value<'a>)>) -> Result<Vec<Value<'a>>, EvalError> {
+    let first = pairs.first().map(|(key, _)| key.clone());
+    if let Some(first) = first
+        && pairs.iter().any(|(key, _)| compare(&first, key).is_none() && !matches!(key, Value::Double(_)))
+    {
+        return Err(EvalError::no_overload());
+    }
+    pairs.sort_by(|(a, _), (b, _)| compare(a, b).unwrap_or(std::cmp::Ordering::Equal));
+    Ok(pairs.into_iter().map(|(_, value)| value).collect())
+}

@@ -1,0 +1,38 @@
+//! The Common Expression Language (cel.dev) as Kubernetes 1.35 speaks it.
+//!
+//! [`Program::compile`] parses, checks and plans an expression against the variables of an [`Env`]; [`Program::eval`] runs it with the values of
+//! an [`Activation`] and stops it when it costs more than its [`Budget`]. Values borrow from the objects they are read from ([`Value::object`]):
+//! nothing is converted that no expression looks at.
+//!
+//! Nothing here panics or recurses without bound: texts are limited in length and nesting, values in nesting, evaluations in cost ([`limits`]).
+//! Functions are rows of tables (`src/functions`), one file per library. Where this differs from cel-go (both answered the same cases, see
+//! `tests/recorded.rs`): a moment does not remember the zone that it was written in, and maps have no keys that are doubles.
+
+mod ast;
+mod budget;
+mod checker;
+mod env;
+mod error;
+mod functions;
+mod interpreter;
+mod lexer;
+pub mod limits;
+mod parser;
+mod pattern;
+mod plan;
+mod program;
+mod source;
+mod types;
+mod value;
+mod words;
+
+pub use budget::Budget;
+pub use env::Env;
+pub use error::{CompileError, EvalError, Issue};
+pub use functions::{AccessQuery, Address, Authorizer, Cidr, Decision, Format, Request as AccessRequest, Version};
+pub use interpreter::Activation;
+pub use program::Program;
+pub use source::Position;
+pub use types::{ObjectType, Type};
+pub use value::{Key, List, Map, Opaque, Text, Value, compare, equal};
+pub use words::is_identifier;

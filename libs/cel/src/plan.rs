@@ -1,0 +1,47 @@
+//! The tree that the checker makes and the interpreter walks: names are places, calls are candidates.
+
+use crate::ast::{Access, What};
+use crate::functions::Overload;
+use crate::value::Value;
+
+#[derive(Debug)]
+pub(crate) enum Node {
+    Const(Value<'static>),
+    /// A variable of the environment, by its (qualified) name.
+    Var(Box<str>),
+    /// A name that the expression itself gives, by its place on the stack.
+    Local(usize),
+    Select {
+        operand: Box<Node>,
+        field: Box<str>,
+        access: Access,
+    },
+    Call {
+        function: Box<str>,
+        candidates: Box<[&'static Overload]>,
+        args: Box<[Node]>,
+    },
+    And(Box<Node>, Box<Node>),
+    Or(Box<Node>, Box<Node>),
+    Condition(Box<[Node; 3]>),
+    List(Box<[(Node, bool)]>),
+    Map(Box<[(Node, Node, bool)]>),
+    Fold(Box<Fold>),
+    /// The first node's value lies on the stack while the second is evaluated.
+    Bind(Box<[Node; 2]>),
+    OptMap {
+        operand: Box<Node>,
+        body: Box<Node>,
+        flat: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Fold {
+    pub(crate) what: What,
+    pub(crate) range: Node,
+    /// Two names lie on the stack, not one.
+    pub(crate) pairs: bool,
+    pub(crate) filter: Option<Node>,
+    pub(crate) body: Node,
+}

@@ -1,0 +1,49 @@
+//! A compiled expression.
+
+use crate::budget::Budget;
+use crate::checker;
+use crate::env::Env;
+use crate::error::{CompileError, EvalError};
+use crate::interpreter::{Activation, Context, Interpreter};
+use crate::parser;
+use crate::pattern::Patterns;
+use crate::plan::Node;
+use crate::types::Type;
+use crate::value::Value;
+
+/// An expression that has been parsed and checked, ready to run any number of times.
+#[derive(Debug)]
+pub struct Program {
+    node: Node,
+    ty: Type,
+    patterns: Patterns,
+}
+
+impl Program {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text, in cel-go's words.
+    pub fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
+        let expr = parser::parse(text, env.bindings())?;
+        let checked = checker::check(text, expr, env)?;
+        Ok(Self { node: checked.node, ty: checked.ty, patterns: Patterns::new(checked.patterns) })
+    }
+
+    /// The type of the result; dyn when only running tells.
+    #[must_use]
+    pub fn result(&self) -> &Type {
+        &self.ty
+    }
+
+    /// Runs the expression.
+    ///
+    /// # Errors
+    /// When it fails on these values, or costs more than the budget allows.
+    pub fn eval<'a>(&self, activation: &dyn Activation<'a>, budget: &mut Budget) -> Result<Value<'a>, EvalError> {
+        budget.expression(|budget| {
+            let context = Context { activation, budget, patterns: &self.patterns };
+            Interpreter { context, locals: Vec::new() }.eval(&self.node)
+        })
+    }
+}

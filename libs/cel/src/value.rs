@@ -1,0 +1,170 @@
+//! Values: what literals, functions and variables are while an expression runs.
+//!
+//! A value borrows from the object it was read from: texts, lists and maps of an object's tree are looked at where they are, and only
+//! what an expression makes anew is owned (and shared, so that a clone is cheap).
+
+mod compare;
+mod list;
+mod map;
+mod node;
+mod opaque;
+
+use std::sync::Arc;
+
+use jiff::civil::DateTime;
+use oarlock_meta::GoDuration;
+
+pub(crate) use compare::equal_counted;
+pub use compare::{compare, equal};
+pub use list::List;
+pub use map::{Key, Map};
+pub use opaque::Opaque;
+
+use crate::types::Type;
+
+/// A value of the language.
+#[derive(Clone, Debug)]
+pub enum Value<'a> {
+    /// `null`.
+    Null,
+    /// `true`, `false`.
+    Bool(bool),
+    /// 64 bits with a sign.
+    Int(i64),
+    /// 64 bits without.
+    Uint(u64),
+    /// IEEE double.
+    Double(f64),
+    /// Text.
+    String(Text<'a>),
+    /// Bytes.
+    Bytes(Arc<[u8]>),
+    /// A moment between the years 1 and 9999, in UTC.
+    Timestamp(DateTime),
+    /// A span in nanoseconds.
+    Duration(GoDuration),
+    /// A list.
+    List(List<'a>),
+    /// A map, or an object.
+    Map(Map<'a>),
+    /// A type.
+    Type(Type),
+    /// A value, or none.
+    Optional(Option<Arc<Value<'a>>>),
+    /// A value of one of Kubernetes' own types.
+    Opaque(Opaque),
+}
+
+/// Text: of an object, or made by an expression.
+#[derive(Clone, Debug)]
+pub enum Text<'a> {
+    /// Stands elsewhere.
+    Borrowed(&'a str),
+    /// Made by an expression.
+    Owned(Arc<str>),
+}
+
+impl std::ops::Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Owned(text) => text,
+        }
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::String(Text::Owned(text.into()))
+    }
+}
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::String(Text::Borrowed(text))
+    }
+}
+impl From<bool> for Value<'_> {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+impl From<i64> for Value<'_> {
+    fn from(n: i64) -> Self {
+        Self::Int(n)
+    }
+}
+
+impl<'a> Value<'a> {
+    /// A whole number from a count; what does not fit is as much as there is.
+    pub(crate) fn count(n: usize) -> Self {
+        Self::Int(i64::try_from(n).unwrap_or(i64::MAX))
+    }
+
+    /// An optional that holds a value.
+    #[must_use]
+    pub fn some(value: Value<'a>) -> Self {
+        Self::Optional(Some(Arc::new(value)))
+    }
+
+    /// The type, as far as the value itself says it: what lists and maps hold is not looked at.
+    #[must_use]
+    pub fn type_of(&self) -> Type {
+        match self {
+            Self::Null => Type::Null,
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Uint(_) => Type::Uint,
+            Self::Double(_) => Type::Double,
+            Self::String(_) => Type::String,
+            Self::Bytes(_) => Type::Bytes,
+            Self::Timestamp(_) => Type::Timestamp,
+            Self::Duration(_) => Type::Duration,
+            Self::List(_) => Type::list(Type::Dyn),
+            Self::Map(_) => Type::map(Type::Dyn, Type::Dyn),
+            Self::Type(_) => Type::type_of(Type::Dyn),
+            Self::Optional(_) => Type::optional(Type::Dyn),
+            Self::Opaque(opaque) => Type::Opaque(opaque.type_name()),
+        }
+    }
+
+    /// The text, if it is text.
+    #[must_use]
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The truth value, if it is one.
+    #[must_use]
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+
+    /// How deep lists, maps and optionals that expressions made are nested; trees of objects count as one, their decoders bound them.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Self::List(list) => list.depth(),
+            Self::Map(map) => map.depth(),
+            Self::Optional(Some(inner)) => 1 + inner.depth(),
+            _ => 1,
+        }
+    }
+
+    /// What looking at the value once costs: characters, bytes, items or entries.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::String(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::List(list) => list.len(),
+            Self::Map(map) => map.len(),
+            _ => 1,
+        }
+    }
+}
