@@ -56,6 +56,12 @@ const BUGS: &[Bug] = &[
         "a_thousand_power_losses_lose_nothing_acknowledged",
     ),
     program_bug("answer_before_fsync", "faults::embedded::an_api_server_that_is_killed_again_and_again_keeps_its_word"),
+    bug(
+        "policy_denial_forgotten",
+        "oarlock-admission",
+        Some("policies"),
+        "what_a_validation_says_becomes_text_reason_and_code",
+    ),
     bug("cel_without_limit", "oarlock-cel", Some("limits"), "expressions_share_one_budget_and_have_a_limit_each"),
     bug(
         "retry_unknown_write",

@@ -1,7 +1,9 @@
 //! What a stage sees of a request.
 
-use std::fmt::Display;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 
+use oarlock_cel::Authorizer;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource};
 use oarlock_storage::Append;
@@ -28,6 +30,42 @@ pub struct Subject<'a> {
     pub name: &'a str,
     /// Groups.
     pub groups: &'a [String],
+    /// Unique for ever, where there is such a thing.
+    pub uid: &'a str,
+    /// What else the authenticator knows.
+    pub extra: Option<&'a BTreeMap<String, Vec<String>>>,
+}
+
+impl<'a> Subject<'a> {
+    /// Somebody of whom only name and groups are known.
+    #[must_use]
+    pub const fn new(name: &'a str, groups: &'a [String]) -> Self {
+        Self { name, groups, uid: "", extra: None }
+    }
+}
+
+/// Answers what stages ask about the rights of whoever makes the request.
+#[derive(Clone, Copy)]
+pub struct Rights<'a>(&'a (dyn Authorizer + Send + Sync));
+
+impl<'a> Rights<'a> {
+    /// Answers of this authorizer.
+    #[must_use]
+    pub fn new(authorizer: &'a (dyn Authorizer + Send + Sync)) -> Self {
+        Self(authorizer)
+    }
+
+    /// The authorizer.
+    #[must_use]
+    pub fn authorizer(self) -> &'a dyn Authorizer {
+        self.0
+    }
+}
+
+impl fmt::Debug for Rights<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rights").finish_non_exhaustive()
+    }
 }
 
 /// One request as stages see it.
@@ -55,6 +93,10 @@ pub struct Attributes<'a> {
     pub together: Vec<Append>,
     /// What the request keeps until its write has ended; the caller only lets it live that long.
     pub held: Vec<Turn>,
+    /// Texts for `Warning` headers, also of a request that is refused.
+    pub warnings: Vec<String>,
+    /// What the user may do besides; policies may ask.
+    pub authorizer: Option<Rights<'a>>,
 }
 
 impl Attributes<'_> {

@@ -9,10 +9,11 @@ pub mod cache;
 pub mod chain;
 pub mod plugins;
 pub mod pod_amounts;
+pub mod policy;
 pub mod stage;
 pub mod table;
 pub mod turns;
 
-pub use attributes::{Attributes, Operation, Subject};
+pub use attributes::{Attributes, Operation, Rights, Subject};
 pub use chain::Chain;
 pub use stage::AdmissionStage;

@@ -12,6 +12,7 @@ pub mod runtime_class;
 pub mod service_account;
 pub mod storage_object_in_use_protection;
 pub mod taint_nodes_by_condition;
+pub mod validating_admission_policy;
 
 use oarlock_schema::{Resource, Struct, Value, type_named};
 

@@ -41,12 +41,14 @@ async fn a_stage_that_panics_answers_500_and_the_next_request_works() {
             subresource: "",
             namespace: "n",
             name: "",
-            user: Subject { name: "u", groups: &[] },
+            user: Subject::new("u", &[]),
             dry_run: false,
             object: Some(&mut object),
             old: None,
             together: Vec::new(),
             held: Vec::new(),
+            warnings: Vec::new(),
+            authorizer: None,
         };
         let answer = chain.admit(&mut attributes).await;
         assert_eq!(answer.err().map_or(0, |status| status.code), code);
@@ -70,6 +72,7 @@ fn stages_run_in_upstreams_order() {
             "DefaultStorageClass",
             "StorageObjectInUseProtection",
             "RuntimeClass",
+            "ValidatingAdmissionPolicy",
             "ResourceQuota",
         ]
     );

@@ -26,6 +26,7 @@ mod page;
 mod patching;
 mod policy;
 mod reviews;
+mod rights;
 mod selectors;
 pub mod server;
 mod stages;

@@ -1,6 +1,6 @@
 //! The stages that every write passes between decoding and commit.
 
-use oarlock_admission::{Attributes, Operation, Subject};
+use oarlock_admission::{Attributes, Operation, Rights, Subject};
 use oarlock_meta::{GroupResource, Status};
 use oarlock_registry::kind::{Request, Requester};
 pub(crate) use oarlock_registry::stored::encode;
@@ -10,31 +10,45 @@ use oarlock_store::{Entry, EntryParts, Write, WriteError};
 use std::sync::Arc;
 
 use crate::caller::Caller;
+use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::target::Target;
 
 /// Admission attributes of a write.
 pub(crate) fn attributes<'a>(
+    rights: &'a OwnRights<'a>,
     operation: Operation,
-    caller: &'a Caller,
     target: &'a Target<'a>,
     object: Option<&'a mut Obj>,
     old: Option<&'a Obj>,
     dry_run: bool,
 ) -> Attributes<'a> {
+    let user = &rights.caller.user;
     Attributes {
         operation,
         resource: target.resource(),
         subresource: target.subresource,
         namespace: target.namespace,
         name: target.name,
-        user: Subject { name: &caller.user.name, groups: &caller.user.groups },
+        user: Subject { name: &user.name, groups: &user.groups, uid: &user.uid, extra: Some(&user.extra) },
         dry_run,
         object,
         old,
         together: Vec::new(),
         held: Vec::new(),
+        warnings: Vec::new(),
+        authorizer: Some(Rights::new(rights)),
     }
+}
+
+/// Lets the stages check the final object; what they have to say goes to the caller, whether they admit it or not.
+///
+/// # Errors
+/// Whatever a stage refuses.
+pub(crate) async fn validate(server: &Server, caller: &Caller, attributes: &mut Attributes<'_>) -> Result<(), Status> {
+    let result = server.admission().validate(attributes).await;
+    attributes.warnings.drain(..).for_each(|text| caller.warn(text));
+    result
 }
 
 /// What a strategy knows of a write.

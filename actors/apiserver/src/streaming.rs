@@ -17,6 +17,7 @@ use crate::caller::Caller;
 use crate::http::Body;
 use crate::http::options::Query;
 use crate::http::request_info::RequestInfo;
+use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::stages;
 use crate::target::Target;
@@ -61,9 +62,10 @@ pub async fn serve(
 
 /// Admission of CONNECT.
 async fn admit(server: &Server, caller: &Caller, target: &Target<'_>, mut options: Option<Obj>) -> Result<(), Status> {
-    let mut attributes = stages::attributes(Operation::Connect, caller, target, options.as_mut(), None, false);
+    let rights = OwnRights { server, caller };
+    let mut attributes = stages::attributes(&rights, Operation::Connect, target, options.as_mut(), None, false);
     server.admission().admit(&mut attributes).await?;
-    server.admission().validate(&mut attributes).await
+    stages::validate(server, caller, &mut attributes).await
 }
 
 /// The options of a request as the object that admission sees.

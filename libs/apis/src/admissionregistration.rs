@@ -2,6 +2,9 @@
 
 use crate::table::TypeRules;
 
+pub mod binding;
+pub mod expressions;
+pub mod policy;
 pub mod webhook;
 
 /// Rows of the admissionregistration group.
@@ -13,11 +16,18 @@ pub const TYPES: &[TypeRules] = &[
         .enums(&["failurePolicy", "matchPolicy", "reinvocationPolicy"])
         .validate(webhook::validate),
     TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicySpec").enums(&["failurePolicy"]),
-    TypeRules::of("admissionregistration/v1.Validation").validate(webhook::validate_reason),
+    TypeRules::of("admissionregistration/v1.ParamKind").validate(policy::validate_param_kind),
+    TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicy").after(policy::validate),
+    TypeRules::of("admissionregistration/v1.ParamRef")
+        .validate(binding::validate_param_name)
+        .after(binding::validate_param_ref),
+    TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicyBindingSpec")
+        .validate(binding::validate_policy_name)
+        .after(binding::validate_actions),
     TypeRules::of("admissionregistration/v1.MatchResources").enums(&["matchPolicy"]),
     TypeRules::of("admissionregistration/v1.WebhookClientConfig").validate(webhook::validate_client),
     TypeRules::of("admissionregistration/v1.RuleWithOperations").enums(&["scope"]).validate(webhook::validate_rule),
     TypeRules::of("admissionregistration/v1.NamedRuleWithOperations")
         .enums(&["scope"])
-        .validate(webhook::validate_rule),
+        .validate(policy::validate_named_rule),
 ];

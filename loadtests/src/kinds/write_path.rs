@@ -154,12 +154,14 @@ fn attributes<'a>(pods: &'static Resource, groups: &'a [String], obj: &'a mut Ob
         subresource: "",
         namespace: "default",
         name: "",
-        user: Subject { name: USER, groups },
+        user: Subject::new(USER, groups),
         dry_run: false,
         object: Some(obj),
         old: None,
         together: Vec::new(),
         held: Vec::new(),
+        warnings: Vec::new(),
+        authorizer: None,
     }
 }
 

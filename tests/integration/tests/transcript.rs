@@ -6,4 +6,5 @@ mod errors;
 mod follow;
 mod least;
 mod preemption;
+mod policies;
 mod sets;

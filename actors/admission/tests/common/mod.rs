@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use oarlock_admission::turns::Turn;
-use oarlock_admission::{Attributes, Chain, Operation, Subject, table};
+use oarlock_admission::{Attributes, Chain, Operation, Rights, Subject, table};
+use oarlock_cel::{AccessQuery, Authorizer, Decision};
 use oarlock_codec::Mode;
 use oarlock_meta::{Revision, Status};
 use oarlock_registry::{Reader, key, stored};
@@ -24,6 +25,18 @@ use serde_json::{Value, json};
 pub struct World {
     pub view: View,
     pub chain: Chain,
+    pub rights: Option<Only>,
+}
+
+/// May do one thing, to objects of one resource, and nothing else.
+#[derive(Clone, Copy)]
+pub struct Only(pub &'static str, pub &'static str);
+
+impl Authorizer for Only {
+    fn check(&self, query: &AccessQuery) -> Decision {
+        let allowed = query.verb == self.0 && query.resource == self.1;
+        Decision { allowed, reason: String::new(), error: None }
+    }
 }
 
 /// One request.
@@ -44,6 +57,7 @@ pub struct Admitted {
     pub object: Option<Obj>,
     pub together: Vec<Append>,
     pub held: Vec<Turn>,
+    pub warnings: Vec<String>,
 }
 
 pub fn resource(plural: &str) -> &'static Resource {
@@ -70,7 +84,7 @@ impl World {
     pub fn new() -> Self {
         let view = View::new(1 << 20);
         let chain = Chain::new(table::stages(&Reader::new(view.clone())));
-        Self { view, chain }
+        Self { view, chain, rights: None }
     }
 
     /// A namespace with its default account.
@@ -99,7 +113,7 @@ impl World {
         if let Some(mut meta) = object.as_mut().filter(|_| ask.resource.namespaced).and_then(Obj::meta_mut) {
             meta.set_namespace(ask.namespace);
         }
-        let (mut together, mut held) = (Vec::new(), Vec::new());
+        let (mut together, mut held, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         for validating in [false, true] {
             let mut attributes = Attributes {
                 operation: ask.operation,
@@ -107,12 +121,14 @@ impl World {
                 subresource: ask.subresource,
                 namespace: ask.namespace,
                 name: ask.name,
-                user: Subject { name: ask.user, groups: ask.groups },
+                user: Subject::new(ask.user, ask.groups),
                 dry_run: false,
                 object: object.as_mut(),
                 old,
                 together: Vec::new(),
                 held: Vec::new(),
+                warnings: Vec::new(),
+                authorizer: self.rights.as_ref().map(|rights| Rights::new(rights)),
             };
             if validating {
                 self.chain.validate(&mut attributes).await?;
@@ -120,8 +136,9 @@ impl World {
                 self.chain.admit(&mut attributes).await?;
             }
             (together, held) = (attributes.together, attributes.held);
+            warnings.extend(attributes.warnings);
         }
-        Ok(Admitted { object, together, held })
+        Ok(Admitted { object, together, held, warnings })
     }
 
     /// Creates an object as an administrator.

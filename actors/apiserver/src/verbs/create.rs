@@ -13,6 +13,7 @@ use oarlock_store::Entry;
 
 use crate::caller::Caller;
 use crate::ownership;
+use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::stages::{self, Commit};
 use crate::target::Target;
@@ -91,7 +92,8 @@ async fn try_create(
     obj: &mut Obj,
     dry_run: bool,
 ) -> Result<(bool, Commit), Status> {
-    let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut *obj), None, dry_run);
+    let rights = OwnRights { server, caller };
+    let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
     server.admission().admit(&mut attributes).await?;
     let generated = generate_name(obj);
     let stated = obj.meta().resource_version().parse().unwrap_or(Revision::ZERO);
@@ -104,10 +106,10 @@ async fn try_create(
     target.kind.strategy.validate(&request, obj, None, &mut errors);
     stages::check(target, obj.name(), &errors)?;
     crate::escalation::check(server, caller, target, obj, None)?;
-    let mut attributes = stages::attributes(Operation::Create, caller, target, Some(&mut *obj), None, dry_run);
+    let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
     attributes.held.extend(crate::allocate::turn(server, target, attributes.object.as_deref(), None).await);
     let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut())?;
-    server.admission().validate(&mut attributes).await?;
+    stages::validate(server, caller, &mut attributes).await?;
     let mut together = attributes.together;
     together.extend(companions);
     let key = target.key(obj.name())?;

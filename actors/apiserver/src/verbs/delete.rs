@@ -11,6 +11,7 @@ use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
+use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::stages::{self, Commit};
 use crate::target::Target;
@@ -38,12 +39,13 @@ pub async fn delete(
 ) -> Result<Deleted, Status> {
     warn(caller, target, options);
     let key = target.key(target.name)?;
+    let rights = OwnRights { server, caller };
     for _ in 0..RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let obj = target.decode(&entry)?;
-        let mut attributes = stages::attributes(Operation::Delete, caller, target, None, Some(&obj), options.dry_run);
+        let mut attributes = stages::attributes(&rights, Operation::Delete, target, None, Some(&obj), options.dry_run);
         server.admission().admit(&mut attributes).await?;
-        server.admission().validate(&mut attributes).await?;
+        stages::validate(server, caller, &mut attributes).await?;
         let mut together = attributes.together;
         let now = Now { unix: clock::wall().as_second(), format: |unix| Time::from_unix(unix).to_string() };
         let committed = match delete::plan(target.kind, &obj, entry.revision.get(), options, now)? {

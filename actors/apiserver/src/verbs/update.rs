@@ -13,6 +13,7 @@ use oarlock_store::Entry;
 use super::create;
 use crate::caller::Caller;
 use crate::ownership;
+use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::stages::{self, Commit};
 use crate::target::Target;
@@ -110,6 +111,7 @@ pub async fn modify(
 ) -> Result<Updated, Status> {
     let key = target.key(target.name)?;
     let resource = target.resource();
+    let rights = OwnRights { server, caller };
     for _ in 0..RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let old = target.decode(&entry)?;
@@ -121,7 +123,7 @@ pub async fn modify(
             ownership::on_update(caller, target, options, &mut obj, &old)?;
         }
         let mut attributes =
-            stages::attributes(Operation::Update, caller, target, Some(&mut obj), Some(&old), options.dry_run);
+            stages::attributes(&rights, Operation::Update, target, Some(&mut obj), Some(&old), options.dry_run);
         server.admission().admit(&mut attributes).await?;
         let now = stages::now_text();
         let request = stages::request(caller, target, &now);
@@ -141,8 +143,8 @@ pub async fn modify(
         let _turn = crate::allocate::turn(server, target, Some(&obj), Some(&old)).await;
         let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;
         let mut attributes =
-            stages::attributes(Operation::Update, caller, target, Some(&mut obj), Some(&old), options.dry_run);
-        server.admission().validate(&mut attributes).await?;
+            stages::attributes(&rights, Operation::Update, target, Some(&mut obj), Some(&old), options.dry_run);
+        stages::validate(server, caller, &mut attributes).await?;
         let mut together = attributes.together;
         together.extend(companions);
         if delete::is_finished(target.kind, &obj) {

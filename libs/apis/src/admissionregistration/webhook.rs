@@ -127,11 +127,3 @@ pub fn validate_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
 }
-
-/// Why a policy refuses (upstream `validateValidation`).
-pub fn validate_reason(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(reason) = node.get("reason").and_then(Value::as_str) {
-        let known = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-        one_of(reason, &known, &path.child("reason"), errors);
-    }
-}

@@ -1,0 +1,19 @@
+//! Policies that say in expressions what is admitted.
+//!
+//! Deciding is pure: a [`Question`] holds all that is known of the request and names the policies that are to judge it, [`judge`] answers it with
+//! an [`Answer`], and both are plain data that serialise, so that another process may be asked as well as this one. What is not in the question:
+//! the policies themselves, which every process compiles from what it reads ([`Policies`]) and which are named by uid and generation; and the
+//! authorizer, which is asked back.
+
+mod compiled;
+mod evaluate;
+mod known;
+pub mod matching;
+mod question;
+mod scope;
+mod wire;
+
+pub use compiled::{Failure, Policy, PolicyId};
+pub use evaluate::{Policies, judge};
+pub use known::Known;
+pub use question::{Action, Answer, Asked, Denial, Input, Question, Request, User};

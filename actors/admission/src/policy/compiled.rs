@@ -1,0 +1,133 @@
+//! A policy whose expressions are compiled.
+
+use oarlock_apis::admissionregistration::expressions::{self, Gives};
+use oarlock_cel::{Env, Program, Type};
+use oarlock_schema::Obj;
+use oarlock_schema::views::admissionregistration_v1 as v1;
+use serde::{Deserialize, Serialize};
+
+/// One generation of a policy.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct PolicyId {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Rises whenever its specification changes.
+    pub generation: i64,
+}
+
+/// What a failure of the policy itself means for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// It is refused.
+    Fail,
+    /// The policy does not count.
+    Ignore,
+}
+
+/// A policy.
+#[derive(Debug)]
+pub struct Policy {
+    /// Which one.
+    pub id: PolicyId,
+    /// What failures mean.
+    pub failure: Failure,
+    pub(super) conditions: Vec<Expression>,
+    pub(super) variables: Vec<Variable>,
+    pub(super) validations: Vec<Validation>,
+    pub(super) annotations: Vec<Annotation>,
+    obj: Obj,
+}
+
+/// An expression as it was written, and what it compiled to, or why it did not: other versions may have accepted it.
+#[derive(Debug)]
+pub(super) struct Expression {
+    pub(super) text: String,
+    pub(super) program: Result<Program, String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Variable {
+    /// As expressions name it.
+    pub(super) name: String,
+    pub(super) expression: Expression,
+}
+
+#[derive(Debug)]
+pub(super) struct Validation {
+    pub(super) expression: Expression,
+    pub(super) message: String,
+    pub(super) message_expression: Option<Expression>,
+    pub(super) reason: String,
+}
+
+#[derive(Debug)]
+pub(super) struct Annotation {
+    pub(super) key: String,
+    pub(super) value: Expression,
+}
+
+impl Expression {
+    fn compile(text: &str, env: &Env, gives: Gives) -> Self {
+        Self { text: text.to_owned(), program: expressions::compile(text, env, gives) }
+    }
+}
+
+impl Policy {
+    /// The identity of a policy object.
+    #[must_use]
+    pub fn id_of(obj: &Obj) -> PolicyId {
+        let meta = obj.meta();
+        PolicyId { name: meta.name().to_owned(), uid: meta.uid().to_owned(), generation: meta.generation() }
+    }
+
+    /// Compiles a policy object.
+    #[must_use]
+    pub fn compile(obj: Obj) -> Self {
+        let policy = obj.view::<v1::ValidatingAdmissionPolicy<'_>>();
+        let spec = policy.map_or(v1::ValidatingAdmissionPolicySpec::from_option(None), |policy| policy.spec());
+        let params = spec.param_kind().is_some();
+        let mut env = expressions::with_variables(expressions::environment(params, true));
+        let mut messages = expressions::with_variables(expressions::environment(params, false));
+        let mut variables = Vec::new();
+        for variable in spec.variables().iter() {
+            let (name, text) = (expressions::variable(variable.name()), variable.expression());
+            let expression = Expression::compile(text, &env, Gives::Anything);
+            let ty = expression.program.as_ref().map_or(Type::Dyn, |program| program.result().clone());
+            env.declare(name.clone(), ty.clone());
+            messages.declare(name.clone(), ty);
+            variables.push(Variable { name, expression });
+        }
+        let conditions = spec.match_conditions().iter();
+        let validations = spec.validations().iter().map(|validation| {
+            let text = validation.message_expression();
+            Validation {
+                expression: Expression::compile(validation.expression(), &env, Gives::Bool),
+                message: validation.message().trim().to_owned(),
+                message_expression: (!text.is_empty()).then(|| Expression::compile(text, &messages, Gives::Text)),
+                reason: validation.reason().unwrap_or("Invalid").to_owned(),
+            }
+        });
+        let annotations = spec.audit_annotations().iter().map(|annotation| Annotation {
+            key: annotation.key().to_owned(),
+            value: Expression::compile(annotation.value_expression(), &env, Gives::TextOrNull),
+        });
+        Self {
+            id: Self::id_of(&obj),
+            failure: if spec.failure_policy() == Some("Ignore") { Failure::Ignore } else { Failure::Fail },
+            conditions: conditions.map(|c| Expression::compile(c.expression(), &env, Gives::Bool)).collect(),
+            variables,
+            validations: validations.collect(),
+            annotations: annotations.collect(),
+            obj,
+        }
+    }
+
+    /// What the policy says as it was written.
+    #[must_use]
+    pub fn spec(&self) -> v1::ValidatingAdmissionPolicySpec<'_> {
+        let policy = self.obj.view::<v1::ValidatingAdmissionPolicy<'_>>();
+        policy.map_or(v1::ValidatingAdmissionPolicySpec::from_option(None), |policy| policy.spec())
+    }
+}

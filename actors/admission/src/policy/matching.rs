@@ -1,0 +1,105 @@
+//! Which requests a policy, or a binding of it, is about.
+
+use oarlock_apis::rules::selector;
+use oarlock_schema::views::List;
+use oarlock_schema::views::admissionregistration_v1::{MatchResources, NamedRuleWithOperations};
+use oarlock_schema::views::meta_v1::LabelSelector;
+use oarlock_schema::{Obj, RESOURCES, Resource};
+
+use super::question::Request;
+
+/// What is matched.
+pub struct Candidate<'a> {
+    /// The request.
+    pub request: &'a Request,
+    /// The resource it names.
+    pub resource: &'static Resource,
+    /// The object as it will be.
+    pub object: Option<&'a Obj>,
+    /// The object as it is.
+    pub old: Option<&'a Obj>,
+    /// The namespace of the object; looked for only when a selector wants it.
+    pub namespace: &'a dyn Fn() -> Option<Obj>,
+}
+
+/// Whether a request is among those that constraints describe.
+///
+/// # Errors
+/// When the namespace that a selector is about is not there.
+pub fn matches(constraints: MatchResources<'_>, candidate: &Candidate<'_>) -> Result<bool, String> {
+    if !selects_object(constraints.object_selector(), candidate) {
+        return Ok(false);
+    }
+    let equivalent = constraints.match_policy() != Some("Exact");
+    if by_rules(constraints.exclude_resource_rules(), equivalent, candidate) {
+        return Ok(false);
+    }
+    let rules = constraints.resource_rules();
+    if !rules.is_empty() && !by_rules(rules, equivalent, candidate) {
+        return Ok(false);
+    }
+    // Last, since this one can fail, and only those that the policy is about have to hear of it.
+    selects_namespace(constraints.namespace_selector(), candidate)
+}
+
+fn by_rules(rules: List<'_, NamedRuleWithOperations<'_>>, equivalent: bool, candidate: &Candidate<'_>) -> bool {
+    let fits = |resource: &Resource| rules.iter().any(|rule| by_rule(rule, resource, candidate.request));
+    if fits(candidate.resource) {
+        return true;
+    }
+    equivalent && others(candidate.resource).any(fits)
+}
+
+/// Other names under which the same objects are served.
+fn others(resource: &'static Resource) -> impl Iterator<Item = &'static Resource> {
+    let same = move |other: &&'static Resource| {
+        let kept = |resource: &Resource| resource.storage.map(|storage| storage.prefix);
+        !std::ptr::eq(*other, resource) && kept(resource).is_some() && kept(other) == kept(resource)
+    };
+    RESOURCES.iter().filter(same)
+}
+
+fn by_rule(rule: NamedRuleWithOperations<'_>, resource: &Resource, request: &Request) -> bool {
+    let has = |list: List<'_, &str>, wanted: &str| list.iter().any(|item| item == "*" || item == wanted);
+    let in_namespace = !request.namespace.is_empty() && !request.is_of_namespaces();
+    let scope = match rule.scope().unwrap_or("*") {
+        "Namespaced" => in_namespace,
+        "Cluster" => !in_namespace,
+        _ => true,
+    };
+    let endpoint = |named: &str| {
+        let (plural, subresource) = named.split_once('/').unwrap_or((named, ""));
+        (plural == "*" || plural == resource.plural) && (subresource == "*" || subresource == request.subresource)
+    };
+    let names = rule.resource_names();
+    scope
+        && has(rule.operations(), &request.operation)
+        && has(rule.api_groups(), resource.group)
+        && has(rule.api_versions(), resource.version)
+        && rule.resources().iter().any(endpoint)
+        && (names.is_empty() || names.iter().any(|name| name == request.name))
+}
+
+/// An object that changes counts with both its states.
+fn selects_object(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_>) -> bool {
+    let Some(chosen) = chosen.filter(|chosen| !selector::is_empty(*chosen)) else { return true };
+    let states = [candidate.object, candidate.old];
+    states.into_iter().flatten().any(|obj| selector::matches(chosen, obj.meta().labels()))
+}
+
+fn selects_namespace(chosen: Option<LabelSelector<'_>>, candidate: &Candidate<'_>) -> Result<bool, String> {
+    let request = candidate.request;
+    let Some(chosen) = chosen.filter(|chosen| !selector::is_empty(*chosen)) else { return Ok(true) };
+    if request.namespace.is_empty() {
+        return Ok(true);
+    }
+    // Of a namespace that is made or changed its new labels count.
+    let own = candidate.object.filter(|_| request.is_of_namespaces() && request.subresource.is_empty());
+    if let Some(own) = own {
+        return Ok(selector::matches(chosen, own.meta().labels()));
+    }
+    match (candidate.namespace)() {
+        Some(namespace) => Ok(selector::matches(chosen, namespace.meta().labels())),
+        None => Err(format!("namespaces \"{}\" not found", request.namespace)),
+    }
+}

@@ -1,0 +1,218 @@
+//! ValidatingAdmissionPolicies: what they say has to compile (upstream `validateValidatingAdmissionPolicySpec`).
+
+use std::collections::HashSet;
+
+use oarlock_cel::Env;
+use oarlock_meta::{ErrorList, FieldError, Path, names};
+use oarlock_schema::Struct;
+use oarlock_schema::views::View;
+use oarlock_schema::views::admissionregistration_v1 as v1;
+
+use super::expressions::{self, Gives};
+use crate::rules::{each, formats, one_of, qualified};
+
+/// Most match conditions of a policy.
+const MATCH_CONDITIONS: usize = 64;
+/// Most audit annotations of a policy.
+const AUDIT_ANNOTATIONS: usize = 20;
+/// Bytes of the expression of an audit annotation.
+const VALUE_EXPRESSION: usize = 5 * 1024;
+/// Why a policy may say that it refuses.
+const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
+
+/// Everything but what the parts of the policy say for themselves.
+pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let policy = v1::ValidatingAdmissionPolicy::new(node);
+    let (spec, here) = (policy.spec(), path.child("spec"));
+    match spec.match_constraints() {
+        None => errors.push(FieldError::required(&here.child("matchConstraints"), "")),
+        Some(constraints) if constraints.resource_rules().is_empty() => {
+            errors.push(FieldError::required(&here.child("matchConstraints").child("resourceRules"), ""));
+        }
+        Some(_) => {}
+    }
+    let params = spec.param_kind().is_some();
+    conditions(spec, params, &here.child("matchConditions"), errors);
+    let mut env = expressions::environment(params, true);
+    let mut messages = expressions::environment(params, false);
+    if !spec.variables().is_empty() {
+        (env, messages) = (expressions::with_variables(env), expressions::with_variables(messages));
+    }
+    for (i, variable) in spec.variables().iter().enumerate() {
+        declare(variable, [&mut env, &mut messages], &here.child("variables").index(i), errors);
+    }
+    if spec.validations().is_empty() && spec.audit_annotations().is_empty() {
+        let why = "validations or auditAnnotations must contain at least one item";
+        errors.push(FieldError::required(&here.child("validations"), why));
+        errors.push(FieldError::required(&here.child("auditAnnotations"), why));
+    }
+    for (i, validation) in spec.validations().iter().enumerate() {
+        check(validation, &env, &messages, &here.child("validations").index(i), errors);
+    }
+    annotations(policy.metadata().name(), spec, &env, &here.child("auditAnnotations"), errors);
+}
+
+fn expression(text: &str, env: &Env, gives: Gives, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Err(why) = expressions::compile(text, env, gives) {
+        errors.push(FieldError::invalid(path, text, why));
+    }
+}
+
+/// Match conditions cannot name variables where they are written, though they could where they are used.
+fn conditions(spec: v1::ValidatingAdmissionPolicySpec<'_>, params: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let conditions = spec.match_conditions();
+    if conditions.len() > MATCH_CONDITIONS {
+        errors.push(FieldError::too_many(path, conditions.len(), MATCH_CONDITIONS));
+    }
+    let env = expressions::environment(params, true);
+    let mut seen = HashSet::new();
+    for (i, condition) in conditions.iter().enumerate() {
+        let here = path.index(i);
+        match condition.expression().trim() {
+            "" => errors.push(FieldError::required(&here.child("expression"), "")),
+            text => expression(text, &env, Gives::Bool, &here.child("expression"), errors),
+        }
+        let (name, at) = (condition.name(), here.child("name"));
+        if name.is_empty() {
+            errors.push(FieldError::required(&at, ""));
+            continue;
+        }
+        qualified(name, &at, errors);
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&at, name));
+        }
+    }
+}
+
+/// A variable; what comes after it may name it.
+fn declare(variable: v1::Variable<'_>, envs: [&mut Env; 2], path: &Path<'_>, errors: &mut ErrorList) {
+    let (name, text) = (variable.name(), variable.expression());
+    if name.trim().is_empty() {
+        errors.push(FieldError::required(&path.child("name"), "name is not specified"));
+    } else if !oarlock_cel::is_identifier(name) {
+        errors.push(FieldError::invalid(&path.child("name"), name, "must be a valid CEL identifier"));
+    }
+    if text.trim().is_empty() {
+        errors.push(FieldError::required(&path.child("expression"), "expression is not specified"));
+        return;
+    }
+    let [env, messages] = envs;
+    match expressions::compile(text, env, Gives::Anything) {
+        Ok(program) => {
+            for env in [env, messages] {
+                env.declare(expressions::variable(name), program.result().clone());
+            }
+        }
+        Err(why) => errors.push(FieldError::invalid(&path.child("expression"), text, why)),
+    }
+}
+
+fn check(validation: v1::Validation<'_>, env: &Env, messages: &Env, path: &Path<'_>, errors: &mut ErrorList) {
+    let (text, at) = (validation.expression(), path.child("expression"));
+    if text.trim().is_empty() {
+        errors.push(FieldError::required(&at, "expression is not specified"));
+    } else {
+        expression(text, env, Gives::Bool, &at, errors);
+    }
+    let (text, at) = (validation.message_expression(), path.child("messageExpression"));
+    if !text.is_empty() && text.trim().is_empty() {
+        errors.push(FieldError::invalid(&at, text, "must be non-empty if specified"));
+    } else if !text.is_empty() {
+        expression(text, messages, Gives::Text, &at, errors);
+    }
+    let (text, at) = (validation.message(), path.child("message"));
+    if !text.is_empty() && text.trim().is_empty() {
+        errors.push(FieldError::invalid(&at, text, "must be non-empty if specified"));
+    } else if text.trim().contains(['\n', '\r']) {
+        errors.push(FieldError::invalid(&at, text, "must not contain line breaks"));
+    }
+    if let Some(reason) = validation.reason() {
+        one_of(reason, REASONS, &path.child("reason"), errors);
+    }
+}
+
+fn annotations(
+    name: &str,
+    spec: v1::ValidatingAdmissionPolicySpec<'_>,
+    env: &Env,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let all = spec.audit_annotations();
+    if all.len() > AUDIT_ANNOTATIONS {
+        let shown = oarlock_meta::field::Raw(crate::rules::show::items(all.values()));
+        let why = format!("must not have more than {AUDIT_ANNOTATIONS} auditAnnotations");
+        errors.push(FieldError::invalid(path, shown, why));
+    }
+    let mut seen = HashSet::new();
+    for (i, annotation) in all.iter().enumerate() {
+        let here = path.index(i);
+        let (key, at) = (annotation.key(), here.child("key"));
+        if name.is_empty() {
+            errors.push(FieldError::invalid(&at, key, "requires metadata.name be non-empty"));
+        } else {
+            qualified(&format!("{name}/{key}"), &at, errors);
+        }
+        let value = here.child("valueExpression");
+        let text = annotation.value_expression().trim();
+        if text.is_empty() {
+            errors.push(FieldError::required(&value, "valueExpression is not specified"));
+        } else if text.len() > VALUE_EXPRESSION {
+            let why = format!("must not exceed {VALUE_EXPRESSION} bytes in length");
+            errors.push(FieldError::required(&value, why));
+        } else {
+            expression(text, env, Gives::TextOrNull, &value, errors);
+        }
+        if !seen.insert(key) {
+            errors.push(FieldError::duplicate(&at, key));
+        }
+    }
+}
+
+/// The kind of a policy's parameters.
+pub fn validate_param_kind(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let kind = v1::ParamKind::new(node);
+    let (text, at) = (kind.api_version(), path.child("apiVersion"));
+    let (group, version) = text.split_once('/').unwrap_or(("", text));
+    if text.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else if version.contains('/') {
+        errors.push(FieldError::invalid(&at, text, format!("unexpected GroupVersion string: {text}")));
+    } else {
+        if !group.is_empty() {
+            joined(names::subdomain_errors(group), group, "", &at, errors);
+        }
+        if version.is_empty() {
+            errors.push(FieldError::invalid(&at, text, "version must be specified"));
+        } else {
+            joined(names::label_1035_errors(version), version, "", &at, errors);
+        }
+    }
+    let (name, at) = (kind.kind(), path.child("kind"));
+    if name.is_empty() {
+        errors.push(FieldError::required(&at, ""));
+    } else {
+        let wrong = names::label_1035_errors(&name.to_ascii_lowercase());
+        joined(wrong, name, "may have mixed case, but should otherwise match: ", &at, errors);
+    }
+}
+
+fn joined(wrong: Vec<String>, value: &str, before: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if !wrong.is_empty() {
+        errors.push(FieldError::invalid(path, value, format!("{before}{}", wrong.join(","))));
+    }
+}
+
+/// A rule that may be about some names only.
+pub fn validate_named_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut seen = HashSet::new();
+    for (i, name) in v1::NamedRuleWithOperations::new(node).resource_names().iter().enumerate() {
+        let at = path.child("resourceNames");
+        let at = at.index(i);
+        each(formats::path_segment(name), name, &at, errors);
+        if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&at, name));
+        }
+    }
+    super::webhook::validate_rule(node, path, errors);
+}
