@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
+use oarlock_bus::Bus;
 use oarlock_cel::Authorizer;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource};
@@ -97,6 +98,8 @@ pub struct Attributes<'a> {
     pub warnings: Vec<String>,
     /// What the user may do besides; policies may ask.
     pub authorizer: Option<Rights<'a>>,
+    /// The way to other processes, where there is one.
+    pub bus: Option<Bus>,
 }
 
 impl Attributes<'_> {

@@ -6,14 +6,18 @@
 //! authorizer, which is asked back.
 
 mod compiled;
+mod elsewhere;
 mod evaluate;
 mod known;
 pub mod matching;
 mod question;
 mod scope;
+mod serve;
 mod wire;
 
 pub use compiled::{Failure, Policy, PolicyId};
+pub use elsewhere::Elsewhere;
 pub use evaluate::{Policies, judge};
 pub use known::Known;
 pub use question::{Action, Answer, Asked, Denial, Input, Question, Request, User};
+pub use serve::{ServeError, serve};

@@ -49,6 +49,7 @@ async fn a_stage_that_panics_answers_500_and_the_next_request_works() {
             held: Vec::new(),
             warnings: Vec::new(),
             authorizer: None,
+            bus: None,
         };
         let answer = chain.admit(&mut attributes).await;
         assert_eq!(answer.err().map_or(0, |status| status.code), code);

@@ -38,6 +38,7 @@ pub(crate) fn attributes<'a>(
         held: Vec::new(),
         warnings: Vec::new(),
         authorizer: Some(Rights::new(rights)),
+        bus: rights.server.state().bus(),
     }
 }
 

@@ -162,6 +162,7 @@ fn attributes<'a>(pods: &'static Resource, groups: &'a [String], obj: &'a mut Ob
         held: Vec::new(),
         warnings: Vec::new(),
         authorizer: None,
+        bus: None,
     }
 }
 

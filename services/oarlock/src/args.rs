@@ -20,6 +20,8 @@ pub(crate) enum Command {
     Up(Box<Up>),
     /// The API server.
     Apiserver(oarlock_service_apiserver::Args),
+    /// Judges writes by admission policies for API servers, over the bus. They do it themselves where no such process is.
+    Admission(oarlock_service_admission::Args),
     /// The scheduler.
     Scheduler(oarlock_service_scheduler::Args),
     /// All controllers.

@@ -35,6 +35,7 @@ fn run(args: args::Args) -> anyhow::Result<u8> {
     let code = match args.command {
         args::Command::Up(up) => runtime.block_on(up::run(*up)),
         args::Command::Apiserver(a) => runtime.block_on(oarlock_service_apiserver::run(a)),
+        args::Command::Admission(a) => runtime.block_on(oarlock_service_admission::run(a)),
         args::Command::Scheduler(a) => runtime.block_on(oarlock_service_scheduler::run(a)),
         args::Command::ControllerManager(a) => runtime.block_on(oarlock_service_controller_manager::run(a)),
         args::Command::Probe(probe) => runtime.block_on(probe::run(probe)),

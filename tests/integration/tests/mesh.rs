@@ -1,5 +1,7 @@
 //! The bus between real processes: credentials as `oarlock keys` makes them, a real nats-server over TLS, and what `oarlock inspect mesh` tells of it.
 
+mod policies;
+
 use std::process::{Command, Output};
 
 use oarlock_testkit::nats::Nats;
@@ -58,6 +60,22 @@ impl Ground {
         });
     }
 
+    /// An API server on the bus, which is ready.
+    fn api_server(&self) -> Process {
+        let (data, at) = (self.path(""), port::own().to_string());
+        let words = ["apiserver", "--store", "memory", "--data-dir", &data, "--secure-port", &at];
+        let server = Process::start(self.command(&words, "nats/api-server.seed"), "apiserver");
+        eventually("the API server is ready", || {
+            let output = self.probe();
+            if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+        });
+        server
+    }
+
+    fn probe(&self) -> Output {
+        Command::new(oarlock()).args(["probe", "--kubeconfig", &self.path("kubeconfig")]).output().unwrap()
+    }
+
     fn inspect(&self, credentials: &str) -> Output {
         self.command(&["inspect", "mesh"], credentials).output().unwrap()
     }
@@ -78,15 +96,8 @@ impl Ground {
 #[test]
 fn every_part_is_on_the_bus_and_works_on_when_it_is_away() {
     let Some(mut ground) = Ground::start() else { return };
-    let (data, at) = (ground.folder.path().display().to_string(), port::own().to_string());
-    let server = ["apiserver", "--store", "memory", "--data-dir", &data, "--secure-port", &at];
-    let _server = Process::start(ground.command(&server, "nats/api-server.seed"), "apiserver");
-    let config = ground.path("kubeconfig");
-    let probe = || Command::new(oarlock()).args(["probe", "--kubeconfig", &config]).output().unwrap();
-    eventually("the API server is ready", || {
-        let output = probe();
-        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
-    });
+    let _server = ground.api_server();
+    let (data, config) = (ground.path(""), ground.path("kubeconfig"));
     let part = |name: &str, more: &[&str], credentials: &str| {
         let config = ground.path(&format!("{name}.kubeconfig"));
         let words = [&[name, "--kubeconfig", &config], more].concat();
@@ -123,7 +134,7 @@ fn every_part_is_on_the_bus_and_works_on_when_it_is_away() {
     ground.nats.stop();
     let why = String::from_utf8(ground.inspect("nats/inspector.seed").stderr).unwrap();
     assert!(why.contains("no server is there"), "{why}");
-    assert!(probe().status.success(), "nobody needs the bus to live");
+    assert!(ground.probe().status.success(), "nobody needs the bus to live");
     ground.nats.restart();
     ground.told(&everybody);
 }

@@ -18,7 +18,9 @@ use super::row;
 use crate::attributes::{Attributes, Operation, Rights};
 use crate::cache::Cache;
 use crate::policy::matching::{self, Candidate};
-use crate::policy::{Action, Answer, Asked, Denial, Failure, Input, Known, Policy, PolicyId, Question, Request, judge};
+use crate::policy::{
+    Action, Answer, Asked, Denial, Elsewhere, Failure, Input, Known, Policy, PolicyId, Question, Request, judge,
+};
 use crate::stage::AdmissionStage;
 
 /// Kinds that no policy judges, or nobody could take a bad one back.
@@ -39,6 +41,7 @@ pub struct ValidatingAdmissionPolicy {
     bindings: Option<&'static Resource>,
     known: Known,
     bound: Cache<Obj>,
+    elsewhere: Elsewhere,
 }
 
 /// Makes the stage.
@@ -51,6 +54,7 @@ pub fn make(reader: &Reader) -> Box<dyn AdmissionStage> {
         bindings: row("validatingadmissionpolicybindings"),
         known: Known::default(),
         bound: Cache::new(Obj::clone),
+        elsewhere: Elsewhere::default(),
     })
 }
 
@@ -156,7 +160,7 @@ impl ValidatingAdmissionPolicy {
         (found, answer)
     }
 
-    /// Puts the question together and has it answered. This is where another process would be asked.
+    /// Puts the question together and has it answered, elsewhere if there is anybody.
     async fn judge(
         &self,
         found: Vec<&Relevant>,
@@ -183,8 +187,14 @@ impl ValidatingAdmissionPolicy {
         let policies: HashMap<PolicyId, Arc<Policy>> =
             found.iter().map(|relevant| (relevant.policy.id.clone(), Arc::clone(&relevant.policy))).collect();
         let question = Question { input: self.input(request, attributes), asked };
-        let authorizer = attributes.authorizer.map(Rights::authorizer);
-        let mut answer = judge(&question, &policies, authorizer);
+        let elsewhere = match &attributes.bus {
+            Some(bus) => self.elsewhere.judge(bus, &question, &policies).await,
+            None => None,
+        };
+        #[cfg(seeded_bug = "nobody_judges_silence")]
+        let elsewhere = elsewhere.or_else(|| attributes.bus.as_ref().map(|_| Answer::default()));
+        let mut answer =
+            elsewhere.unwrap_or_else(|| judge(&question, &policies, attributes.authorizer.map(Rights::authorizer)));
         answer.denials.splice(0..0, unasked.denials);
         Ok(answer)
     }

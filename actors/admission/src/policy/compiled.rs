@@ -1,10 +1,16 @@
 //! A policy whose expressions are compiled.
 
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
 use oarlock_apis::admissionregistration::expressions::{self, Gives};
 use oarlock_cel::{Env, Program, Type};
-use oarlock_schema::Obj;
+use oarlock_codec::Mode;
 use oarlock_schema::views::admissionregistration_v1 as v1;
+use oarlock_schema::{Obj, resource};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// One generation of a policy.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -38,6 +44,9 @@ pub struct Policy {
     pub(super) validations: Vec<Validation>,
     pub(super) annotations: Vec<Annotation>,
     obj: Obj,
+    /// Its digest and its JSON, made when they are first sent.
+    source: OnceLock<(Bytes, Bytes)>,
+    asks_rights: AtomicBool,
 }
 
 /// An expression as it was written, and what it compiled to, or why it did not: other versions may have accepted it.
@@ -72,6 +81,11 @@ impl Expression {
     fn compile(text: &str, env: &Env, gives: Gives) -> Self {
         Self { text: text.to_owned(), program: expressions::compile(text, env, gives) }
     }
+}
+
+/// What a policy's JSON is called between processes: its SHA-256.
+pub(super) fn digest(json: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(&Sha256::digest(json))
 }
 
 impl Policy {
@@ -121,7 +135,38 @@ impl Policy {
             validations: validations.collect(),
             annotations: annotations.collect(),
             obj,
+            source: OnceLock::new(),
+            asks_rights: AtomicBool::new(false),
         }
+    }
+
+    /// Compiles a policy from its JSON.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(super) fn read(json: &[u8]) -> Result<Self, String> {
+        let ty = resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies");
+        let ty = ty.ok_or("the schema knows no policies")?.ty;
+        let decoded = oarlock_codec::json::decode(json, ty, Mode::Lenient).map_err(|error| error.to_string())?;
+        Ok(Self::compile(decoded.value))
+    }
+
+    /// The policy's [`digest`], and what it is of.
+    pub(super) fn source(&self) -> &(Bytes, Bytes) {
+        self.source.get_or_init(|| {
+            let json = Bytes::from(oarlock_codec::json::encode(&self.obj).bytes);
+            (digest(&json), json)
+        })
+    }
+
+    /// Whether one of its expressions is known to ask about rights.
+    pub(super) fn asks_rights(&self) -> bool {
+        self.asks_rights.load(Ordering::Relaxed)
+    }
+
+    /// One of its expressions, or of another's that was judged with it, has asked about rights.
+    pub(super) fn note_asks_rights(&self) {
+        self.asks_rights.store(true, Ordering::Relaxed);
     }
 
     /// What the policy says as it was written.

@@ -129,6 +129,7 @@ impl World {
                 held: Vec::new(),
                 warnings: Vec::new(),
                 authorizer: self.rights.as_ref().map(|rights| Rights::new(rights)),
+                bus: None,
             };
             if validating {
                 self.chain.validate(&mut attributes).await?;

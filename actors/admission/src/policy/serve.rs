@@ -1,0 +1,100 @@
+//! Judges for API servers: the other end of [`Elsewhere`](super::Elsewhere).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use oarlock_bus::proto::admission::v1::policy_answer::Said;
+use oarlock_bus::proto::admission::v1::{PolicyAnswer, PolicyQuestion, Rights, Unknown};
+use oarlock_bus::{BadName, Bus, Decline, Pattern, Role};
+use oarlock_cel::{AccessQuery, Authorizer, Decision};
+use oarlock_mesh::Service;
+use oarlock_runtime::System;
+use parking_lot::Mutex;
+
+use super::compiled::{Policy, PolicyId, digest};
+use super::elsewhere::POLICIES;
+use super::evaluate::judge;
+use super::question::Question;
+
+/// Policies remembered before the memory starts over.
+const CAPACITY: usize = 1024;
+
+/// Judging for others cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The service's name is none.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The runtime refused the actor.
+    #[error("actor that judges")]
+    Spawn(#[from] oarlock_runtime::Error),
+}
+
+/// Starts an actor that judges for whoever asks, `permits` requests at once.
+///
+/// # Errors
+/// [`ServeError`].
+pub async fn serve(system: &System, bus: Bus, permits: usize) -> Result<(), ServeError> {
+    let bench = Arc::new(Bench::default());
+    let answer = move |question: PolicyQuestion, _| std::future::ready(bench.answer(&question));
+    let pattern = Pattern::service(Role::Admission, POLICIES)?;
+    Service::new(pattern, permits).method(POLICIES, answer).start(system, bus).await?;
+    Ok(())
+}
+
+/// What one who judges has learnt.
+#[derive(Debug, Default)]
+struct Bench {
+    policies: Mutex<HashMap<Bytes, Arc<Policy>>>,
+}
+
+impl Bench {
+    fn answer(&self, question: &PolicyQuestion) -> Result<PolicyAnswer, Decline> {
+        question.policies.iter().try_for_each(|body| self.learn(body))?;
+        let review: Question =
+            serde_json::from_slice(&question.review).map_err(|error| Decline::Malformed(error.to_string()))?;
+        let known: Option<HashMap<PolicyId, Arc<Policy>>> = {
+            let policies = self.policies.lock();
+            let known = |digest| policies.get(digest).map(|policy| (policy.id.clone(), Arc::clone(policy)));
+            question.digests.iter().map(known).collect()
+        };
+        let Some(known) = known else { return Ok(PolicyAnswer { said: Some(Said::Unknown(Unknown {})) }) };
+        let rights = AskedBack::default();
+        let answer = judge(&review, &known, Some(&rights));
+        let said = if rights.0.into_inner() {
+            Said::Rights(Rights {})
+        } else {
+            let outcome = serde_json::to_vec(&answer).map_err(|error| Decline::Failed(error.to_string()))?;
+            Said::Outcome(outcome.into())
+        };
+        Ok(PolicyAnswer { said: Some(said) })
+    }
+
+    /// Compiles a policy, which from now on is known by what it says, whoever sent it.
+    fn learn(&self, body: &Bytes) -> Result<(), Decline> {
+        let digest = digest(body);
+        if self.policies.lock().contains_key(&digest) {
+            return Ok(());
+        }
+        let policy = Arc::new(Policy::read(body).map_err(Decline::Malformed)?);
+        let mut policies = self.policies.lock();
+        if policies.len() >= CAPACITY {
+            policies.clear();
+        }
+        policies.insert(digest, policy);
+        Ok(())
+    }
+}
+
+/// Knows nobody's rights, and whether it was asked.
+#[derive(Debug, Default)]
+struct AskedBack(AtomicBool);
+
+impl Authorizer for AskedBack {
+    fn check(&self, _: &AccessQuery) -> Decision {
+        self.0.store(true, Ordering::Relaxed);
+        Decision { allowed: false, reason: String::new(), error: None }
+    }
+}

@@ -1,0 +1,147 @@
+//! Processes that judge writes by policies are killed, stopped and cut off under load: everything goes on, and nothing is admitted that a policy
+//! forbids.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use oarlock_config::Kubeconfig;
+use oarlock_testkit::http::{Http, Who};
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Kubectl, Process, Signal};
+use serde_json::json;
+
+use super::Ground;
+
+const POLICY: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-bad-names}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  validations: [{expression: "!object.metadata.name.startsWith('bad')", message: that is a bad name}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: everywhere}
+spec: {policyName: no-bad-names, validationActions: [Deny]}
+"#;
+const PATH: &str = "/api/v1/namespaces/default/configmaps";
+const WRITERS: usize = 4;
+/// Writes under each disturbance.
+const WRITES: usize = 100;
+
+/// Writers that try good names and bad ones in turn, for as long as they are let.
+struct Load {
+    http: Http,
+    done: AtomicUsize,
+    enough: AtomicBool,
+}
+
+impl Load {
+    fn write(&self, writer: usize) {
+        for number in 0.. {
+            if self.enough.load(Ordering::Relaxed) {
+                return;
+            }
+            for (name, code) in [("good", 201), ("bad", 422)] {
+                let made =
+                    self.http.json("POST", PATH, &json!({"metadata": {"name": format!("{name}-{writer}-{number}")}}));
+                assert_eq!(made.code, code, "{name}: {made}");
+                assert!(code == 201 || made.to_string().contains("that is a bad name"), "{made}");
+                self.done.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Waits for so many more writes.
+    fn more(&self, what: &str) {
+        let until = self.done.load(Ordering::Relaxed) + WRITES;
+        eventually(what, || match self.done.load(Ordering::Relaxed) {
+            done if done >= until => Ok(()),
+            done => Err(format!("{done} of {until} writes")),
+        });
+    }
+}
+
+fn two_judges(ground: &Ground) -> [Process; 2] {
+    [(); 2].map(|()| Process::start(ground.command(&["admission"], "nats/admission.seed"), "admission"))
+}
+
+/// How many questions the processes that judge were asked, as they tell.
+fn heard(ground: &Ground) -> u64 {
+    let text = String::from_utf8(ground.inspect("nats/inspector.seed").stdout).unwrap();
+    let of_role = text.lines().filter(|line| line.starts_with("admission"));
+    let services = of_role
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .filter(|cells| cells.get(2) == Some(&"service"));
+    services.filter_map(|cells| cells[5].parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn nothing_slips_through_while_those_who_judge_come_and_go() {
+    let Some(mut ground) = Ground::start() else { return };
+    let server = ground.api_server();
+    let config = ground.folder.path().join("kubeconfig");
+    let kubectl = Kubectl::new(&config);
+    let mut judges = two_judges(&ground);
+    kubectl.run_with("apply -f -", POLICY).ok();
+    let endpoint = Kubeconfig::read(&config).unwrap().resolve(None).unwrap();
+    let load =
+        Load { http: Http::new(&endpoint, Who::Admin), done: AtomicUsize::new(0), enough: AtomicBool::new(false) };
+    eventually("the policy is in force", || {
+        let made = load.http.json("POST", PATH, &json!({"metadata": {"name": "bad"}}));
+        if made.code == 422 {
+            Ok(())
+        } else {
+            Err(load.http.send("DELETE", &format!("{PATH}/bad"), &[], b"").to_string())
+        }
+    });
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                scope.spawn({
+                    let load = &load;
+                    move || load.write(writer)
+                })
+            })
+            .collect();
+        let told = |times: usize, what: &str| {
+            eventually(what, || {
+                let said = server.said();
+                if said.matches(what).count() >= times { Ok(()) } else { Err(said) }
+            });
+        };
+        told(1, "policies are judged elsewhere");
+        load.more("writes that others judge");
+        let before = heard(&ground);
+        assert!(before > 0, "others were asked");
+        // One goes, and the other has all the work; then nobody is there; then somebody is again.
+        judges[0].kill();
+        load.more("writes while one is left");
+        judges[1].kill();
+        told(1, "policies are judged here");
+        load.more("writes while nobody is left");
+        judges = two_judges(&ground);
+        told(2, "policies are judged elsewhere");
+        // Asked, and no answer.
+        judges.iter().for_each(|judge| judge.signal(Signal::STOP));
+        told(2, "policies are judged here");
+        load.more("writes while they stand still");
+        judges.iter().for_each(|judge| judge.signal(Signal::CONT));
+        told(3, "policies are judged elsewhere");
+        load.more("writes that others judge again");
+        ground.nats.stop();
+        told(3, "policies are judged here");
+        load.more("writes without a bus");
+        load.enough.store(true, Ordering::Relaxed);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    });
+    let names = kubectl.ok("get configmaps -n default -o name");
+    let (bad, good) = (names.matches("configmap/bad").count(), names.matches("configmap/good").count());
+    assert_eq!(
+        (bad, good),
+        (0, load.done.load(Ordering::Relaxed) / 2),
+        "what was refused is not there, what was not is"
+    );
+}
