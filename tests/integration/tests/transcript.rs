@@ -5,6 +5,6 @@ mod crew;
 mod errors;
 mod follow;
 mod least;
-mod preemption;
 mod policies;
+mod preemption;
 mod sets;

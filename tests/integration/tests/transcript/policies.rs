@@ -50,13 +50,14 @@ fn a_policy_limits_replicas_by_a_config_map() {
     };
     let bound = "validatingadmissionpolicybinding.admissionregistration.k8s.io/replicas-everywhere";
     kubectl.run_with("apply -f -", &binding("Deny")).is(&format!("{bound} created"));
-    let refused = "deployments.apps \"web\" is forbidden: ValidatingAdmissionPolicy 'replicas' with binding 'replicas-everywhere' denied request: ";
+    let refused = "ValidatingAdmissionPolicy 'replicas' with binding 'replicas-everywhere' denied request: ";
+    let forbidden = format!("deployments.apps \"web\" is forbidden: {refused}");
     kubectl.run_with("create -f -", &deployment("web", 2)).fails(&format!(
-        "{refused}failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+        "The deployments \"web\" is invalid: : {refused}failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
     ));
     kubectl.ok("create configmap limits --from-literal=most=2");
     kubectl.run_with("create -f -", &deployment("web", 3)).fails(&format!(
-        "Error from server (Forbidden): error when creating \"STDIN\": {refused}at most 2 replicas, not 3"
+        "Error from server (Forbidden): error when creating \"STDIN\": {forbidden}at most 2 replicas, not 3"
     ));
     kubectl.run_with("create -f -", &deployment("web", 2)).is("deployment.apps/web created");
     kubectl.run("patch deployment web -p '{\"spec\":{\"replicas\":5}}'").fails("at most 2 replicas, not 5");
