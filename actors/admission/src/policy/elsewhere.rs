@@ -74,7 +74,7 @@ impl Elsewhere {
             Subject::service(Role::Admission, POLICIES).map_err(|error| AskError::Denied(error.to_string()))?;
         let review = serde_json::to_vec(question).map_err(|error| AskError::Garbled(error.to_string()))?;
         let sources = policies.values().map(|policy| policy.source());
-        let (digests, bodies): (Vec<Bytes>, Vec<Bytes>) = sources.map(|source| source.clone()).unzip();
+        let (digests, bodies): (Vec<Bytes>, Vec<Bytes>) = sources.cloned().unzip();
         let mut wire = PolicyQuestion { review: review.into(), digests, policies: Vec::new() };
         let said = |answer: PolicyAnswer| answer.said.ok_or_else(|| AskError::Garbled("an empty answer".to_owned()));
         match said(bus.ask(&subject, &wire, BUDGET).await?)? {
