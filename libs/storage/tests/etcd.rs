@@ -170,8 +170,9 @@ async fn a_write_that_is_not_answered_is_unknown_and_not_made_twice() {
         names.extend(batch.records.iter().map(|record| record.key.name().to_owned()));
         at = batch.progress;
     }
-    assert!(names.iter().filter(|name| *name == "doubtful").count() <= 1, "{names:?}");
-    assert_eq!(names.last().map(String::as_str), Some("after"));
+    // The member that was asked first may make it yet, behind the other.
+    let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+    assert!(count("doubtful") <= 1 && count("after") == 1, "{names:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,6 +4,7 @@
 //! written, and what that one still sends is refused. There is nothing else to hand over.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -76,6 +77,16 @@ impl Duties {
     /// Under which epoch somebody else decides, as far as it is known here.
     pub(super) fn elsewhere(&self) -> Option<Revision> {
         self.placement.epoch(&self.arbiter).filter(|_| self.placement.claim(&self.arbiter).is_none())
+    }
+
+    /// Waits until somebody decides under another epoch than this one, as far as it is known here: from then on nothing more is bound under it.
+    pub(super) fn moved_from(&self, epoch: Revision) -> impl Future<Output = ()> + Send + use<> {
+        let (placement, arbiter, mut changes) = (self.placement.clone(), self.arbiter.clone(), self.placement.follow());
+        async move {
+            while placement.epoch(&arbiter) == Some(epoch) {
+                changes.next().await;
+            }
+        }
     }
 
     /// The claim to one shard.
@@ -198,7 +209,11 @@ mod tests {
         assert_eq!(duties.next().now_or_never(), None);
         assert_eq!((duties.arbiter(), duties.shards()), (None, Parts(1 << 3)));
         // Somebody else has it.
+        let mut moved = Box::pin(duties.moved_from(Revision(9)));
+        assert_eq!(moved.as_mut().now_or_never(), None);
         holder.set_among(BTreeMap::new(), all(11));
+        moved.await;
+        assert_eq!(duties.moved_from(Revision(11)).now_or_never(), None);
         duties.next().await;
         assert_eq!((duties.elsewhere(), duties.shards()), (Some(Revision(11)), Parts(0)));
     }

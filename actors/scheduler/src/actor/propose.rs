@@ -45,7 +45,16 @@ impl Shell {
             self.seen.proposals.sent += batch.len() as u64;
             let seen = self.intake.pods().revision();
             let asked = proposals::batch(&batch, epoch, seen, self.duties.shards().0);
-            let task = self.ctx.spawn("propose", self.mail.ask(asked))?;
+            // Who dies while it is asked never answers: its successor is not kept waiting for the end of the budget.
+            let (ask, moved) = (self.mail.ask(asked), self.duties.moved_from(epoch));
+            let ask = async move {
+                tokio::select! {
+                    biased;
+                    said = ask => said,
+                    () = moved => Err(Unsaid::Unknown("somebody else decides by now".to_owned())),
+                }
+            };
+            let task = self.ctx.spawn("propose", ask)?;
             let answered = async move {
                 let said = match task.await {
                     Ok(said) => said,

@@ -85,7 +85,7 @@ fn nothing_slips_through_while_those_who_judge_come_and_go() {
     let config = ground.folder.path().join("kubeconfig");
     let kubectl = Kubectl::new(&config);
     let mut judges = two_judges(&ground);
-    kubectl.run_with("apply -f -", POLICY).ok();
+    kubectl.run_with("apply -f -", POLICY).says(["no-bad-names created", "everywhere created"]);
     let endpoint = Kubeconfig::read(&config).unwrap().resolve(None).unwrap();
     let load =
         Load { http: Http::new(&endpoint, Who::Admin), done: AtomicUsize::new(0), enough: AtomicBool::new(false) };
