@@ -24,10 +24,9 @@ use crate::subject::{Bench, Subject};
 const NAMESPACE: &str = "default";
 /// Between two changes of one key.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Levels of a pod.
+/// What a pod with a node has reached.
 const BOUND: i64 = 1;
-const TAKEN_AWAY: i64 = 2;
-/// Room for all pods between two losses.
+/// With room for all pods.
 const NODES: usize = 100;
 /// Within which a key must have its turn again; upstream's Leases take 15 s.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -126,7 +125,6 @@ async fn lose(crew: &mut Crew, work: &Work, keys: &[String], spec: &Spec) -> any
             times.add(took);
         }
         crew.restore(&victim, spec.lose == Loss::Sleep).await?;
-        work.tidy().await?;
     }
     Ok(times)
 }
@@ -171,6 +169,17 @@ impl Work {
         let mut done = self.done.subscribe();
         let wait = done.wait_for(|done| done.get(&name).is_some_and(|reached| *reached >= level));
         tokio::time::timeout(PATIENCE, wait).await.with_context(|| format!("{name} is never done"))??;
+        drop(done);
+        if self.role == Role::Scheduler {
+            self.take_away(&name).await?;
+        }
+        Ok(())
+    }
+
+    /// A pod that has its node makes room.
+    async fn take_away(&self, name: &str) -> anyhow::Result<()> {
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+        self.client.delete(kind("", "pods")?, NAMESPACE, name, options).await?;
         Ok(())
     }
 
@@ -217,12 +226,19 @@ impl Work {
                     match event {
                         Event::Added(object) | Event::Modified(object) => self.see(&object.obj()?),
                         Event::Error(status) => return Err(status.into()),
-                        Event::Deleted(_) | Event::Bookmark { .. } => {}
+                        Event::Deleted(object) => self.forget(object.obj()?.meta().name()),
+                        Event::Bookmark { .. } => {}
                     }
                 }
             }
             ensure!(position > Revision::ZERO, "the watch says nothing");
         }
+    }
+
+    fn forget(&self, name: &str) {
+        self.done.send_modify(|done| {
+            done.remove(name);
+        });
     }
 
     fn see(&self, object: &Obj) {
@@ -239,22 +255,5 @@ impl Work {
             let reached = done.entry(object.meta().name().to_owned()).or_default();
             *reached = level.max(*reached);
         });
-    }
-
-    /// Takes away pods that have their nodes, so that there is room.
-    async fn tidy(&self) -> anyhow::Result<()> {
-        if self.role == Role::Scheduler {
-            let pods = kind("", "pods")?;
-            let bound: Vec<String> = {
-                let done = self.done.borrow();
-                done.iter().filter(|(_, level)| **level == BOUND).map(|(name, _)| name.clone()).collect()
-            };
-            for name in &bound {
-                let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-                self.client.delete(pods, NAMESPACE, name, options).await?;
-            }
-            self.done.send_modify(|done| done.extend(bound.into_iter().map(|name| (name, TAKEN_AWAY))));
-        }
-        Ok(())
     }
 }
