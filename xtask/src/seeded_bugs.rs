@@ -62,7 +62,7 @@ const BUGS: &[Bug] = &[
         Some("policies"),
         "what_a_validation_says_becomes_text_reason_and_code",
     ),
-    bug("cel_without_limit", "oarlock-cel", Some("limits"), "expressions_share_one_budget_and_have_a_limit_each"),
+    bug("cel_without_limit", "oarlock-cel", Some("all"), "limits::expressions_share_one_budget_and_have_a_limit_each"),
     bug(
         "retry_unknown_write",
         "oarlock-client",

@@ -1,10 +1,6 @@
 //! `authorizer`: what is asked, and what becomes of the answer.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
-use common::{Vars, check};
+use crate::common::{Vars, check};
 use oarlock_cel::{AccessQuery, Authorizer, Decision, Value};
 
 /// Allows to get pods, paths below `/healthz`, and whatever one account wants.

@@ -1,10 +1,6 @@
 //! Rules of the language and of Kubernetes' environment that no recorded answer shows.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
-use common::{Vars, check};
+use crate::common::{Vars, check};
 use oarlock_cel::{Env, Program, Type, Value};
 
 #[test]
@@ -34,7 +30,7 @@ fn bindings_are_there_where_the_environment_says_so() {
     assert!(Program::compile(text, &Env::new()).is_err());
     let program = Program::compile(text, &Env::new().with_bindings()).unwrap();
     let mut budget = oarlock_cel::Budget::new(100);
-    assert_eq!(common::show(&program.eval(&Vars::default(), &mut budget).unwrap()), "25");
+    assert_eq!(crate::common::show(&program.eval(&Vars::default(), &mut budget).unwrap()), "25");
 }
 
 #[test]
@@ -51,7 +47,7 @@ fn names_that_are_no_identifiers_are_escaped_where_the_environment_says_so() {
     ] {
         let program = Program::compile(&format!("{map}.{field}"), &Env::new().with_escaped_fields()).unwrap();
         let value = program.eval(&Vars::default(), &mut oarlock_cel::Budget::new(1000)).unwrap();
-        assert_eq!(common::show(&value), want, "{field}");
+        assert_eq!(crate::common::show(&value), want, "{field}");
     }
     check(&Vars::default(), &[(&format!("{map}.a__dash__b"), "!no such key: a__dash__b")]);
 }

@@ -1,15 +1,11 @@
 //! No expression runs away: texts, nesting, values and cost are bounded.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
-use common::{env, run, run_with};
+use crate::common::{env, run, run_with};
 use oarlock_cel::{Budget, EvalError, Program, Value, limits};
 
 fn eval(text: &str, budget: &mut Budget) -> Result<bool, EvalError> {
     let program = Program::compile(text, &env()).unwrap_or_else(|error| panic!("{error}"));
-    program.eval(&common::Vars::default(), budget).map(|_| true)
+    program.eval(&crate::common::Vars::default(), budget).map(|_| true)
 }
 
 /// Nested comprehensions over twenty elements: `20^depth` steps.
@@ -107,13 +103,13 @@ fn values_do_not_nest_without_bound() {
     let program = Program::compile("[x]", &env()).unwrap();
     let mut value = Value::Null;
     for round in 0..2 * limits::VALUE_DEPTH {
-        let vars = common::Vars { values: [("x", value.clone())].into(), authorizer: None };
+        let vars = crate::common::Vars { values: [("x", value.clone())].into(), authorizer: None };
         match program.eval(&vars, &mut Budget::new(1000)) {
             Ok(next) => value = next,
             Err(error) => {
                 assert_eq!(error.to_string(), "values are nested too deeply");
                 assert!(round >= limits::VALUE_DEPTH - 2, "{round}");
-                let vars = common::Vars { values: [("x", value)].into(), authorizer: None };
+                let vars = crate::common::Vars { values: [("x", value)].into(), authorizer: None };
                 assert_eq!(run_with("x == x", &vars).unwrap(), "true", "and what there is can be walked");
                 return;
             }

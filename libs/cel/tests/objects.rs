@@ -1,10 +1,6 @@
 //! Objects as expressions see them: the tree that decoders build, looked at where it is.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
-use common::{Vars, check, run_with};
+use crate::common::{Vars, check, run_with};
 use oarlock_cel::Value;
 use oarlock_codec::Mode;
 use oarlock_schema::Obj;
@@ -78,7 +74,8 @@ fn fields_are_found_by_name_and_missing_ones_are_errors() {
 fn texts_of_an_object_are_not_copied() {
     let obj = deployment();
     let vars = Vars { values: [("object", Value::object(&obj))].into(), authorizer: None };
-    let program = oarlock_cel::Program::compile("object.metadata.labels['example.com/tier']", &common::env()).unwrap();
+    let program =
+        oarlock_cel::Program::compile("object.metadata.labels['example.com/tier']", &crate::common::env()).unwrap();
     let mut budget = oarlock_cel::Budget::new(1000);
     let Value::String(oarlock_cel::Text::Borrowed(text)) = program.eval(&vars, &mut budget).unwrap() else {
         panic!("not borrowed");
@@ -90,7 +87,8 @@ fn texts_of_an_object_are_not_copied() {
 #[test]
 fn old_and_new_may_live_for_different_times() {
     let new = deployment();
-    let program = oarlock_cel::Program::compile("x.spec.replicas == object.spec.replicas", &common::env()).unwrap();
+    let program =
+        oarlock_cel::Program::compile("x.spec.replicas == object.spec.replicas", &crate::common::env()).unwrap();
     for _ in 0..2 {
         let old = new.clone();
         let vars =

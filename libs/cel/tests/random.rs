@@ -1,10 +1,6 @@
 //! Whatever the text, nothing panics, and nothing runs for long.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
-use common::{Vars, env};
+use crate::common::{Vars, env};
 use oarlock_cel::{Budget, Program, Value};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;

@@ -1,11 +1,7 @@
 //! What cel-go 0.26, with the libraries of a v1.35 kube-apiserver, answered to the same expressions (tests/data/recorded.jsonl): the value, the
 //! error, or why the text was refused, mark and all.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
-use common::{env, run};
+use crate::common::{env, run};
 use oarlock_cel::Program;
 use serde_json::Value;
 

@@ -1,5 +1,4 @@
 //! What the tests share: an environment with a few variables, and values as text.
-#![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use std::collections::BTreeMap;
 
@@ -8,9 +7,9 @@ use oarlock_meta::quote::quote;
 
 /// Variables by name.
 #[derive(Default)]
-pub struct Vars<'a> {
-    pub values: BTreeMap<&'a str, Value<'a>>,
-    pub authorizer: Option<&'a dyn Authorizer>,
+pub(crate) struct Vars<'a> {
+    pub(crate) values: BTreeMap<&'a str, Value<'a>>,
+    pub(crate) authorizer: Option<&'a dyn Authorizer>,
 }
 
 impl<'a> Activation<'a> for Vars<'a> {
@@ -23,24 +22,24 @@ impl<'a> Activation<'a> for Vars<'a> {
     }
 }
 
-pub fn env() -> Env {
+pub(crate) fn env() -> Env {
     let env = Env::new().with("object", Type::Dyn).with("x", Type::Dyn).with("n", Type::Int).with("s", Type::String);
     env.with("authorizer", Type::Opaque("kubernetes.authorization.Authorizer"))
 }
 
 /// The value of an expression as text, or why there is none.
-pub fn run_with(text: &str, vars: &Vars<'_>) -> Result<String, String> {
+pub(crate) fn run_with(text: &str, vars: &Vars<'_>) -> Result<String, String> {
     let program = Program::compile(text, &env()).map_err(|error| error.to_string())?;
     let mut budget = Budget::new(oarlock_cel::limits::POLICY_COST);
     program.eval(vars, &mut budget).map(|value| show(&value)).map_err(|error| error.to_string())
 }
 
-pub fn run(text: &str) -> Result<String, String> {
+pub(crate) fn run(text: &str) -> Result<String, String> {
     run_with(text, &Vars::default())
 }
 
 /// Checks a table of expressions and what they are; `!` marks the text of an error.
-pub fn check(vars: &Vars<'_>, table: &[(&str, &str)]) {
+pub(crate) fn check(vars: &Vars<'_>, table: &[(&str, &str)]) {
     let mut wrong = Vec::new();
     for (text, want) in table {
         let have = run_with(text, vars).unwrap_or_else(|error| format!("!{error}"));
@@ -51,7 +50,7 @@ pub fn check(vars: &Vars<'_>, table: &[(&str, &str)]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-pub fn show(value: &Value<'_>) -> String {
+pub(crate) fn show(value: &Value<'_>) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(b) => b.to_string(),
