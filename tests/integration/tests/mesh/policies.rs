@@ -53,15 +53,6 @@ impl Load {
             }
         }
     }
-
-    /// Waits for so many more writes.
-    fn more(&self, what: &str) {
-        let until = self.done.load(Ordering::Relaxed) + WRITES;
-        eventually(what, || match self.done.load(Ordering::Relaxed) {
-            done if done >= until => Ok(()),
-            done => Err(format!("{done} of {until} writes")),
-        });
-    }
 }
 
 fn two_judges(ground: &Ground) -> [Process; 2] {
@@ -106,34 +97,47 @@ fn nothing_slips_through_while_those_who_judge_come_and_go() {
                 })
             })
             .collect();
-        let told = |times: usize, what: &str| {
+        let wait = |what: &str, ready: &dyn Fn() -> Result<(), String>| {
             eventually(what, || {
+                assert!(!writers.iter().any(|writer| writer.is_finished()), "a writer has failed: {what}");
+                ready()
+            });
+        };
+        let told = |times: usize, what: &str| {
+            wait(what, &|| {
                 let said = server.said();
                 if said.matches(what).count() >= times { Ok(()) } else { Err(said) }
             });
         };
+        let more = |what: &str| {
+            let until = load.done.load(Ordering::Relaxed) + WRITES;
+            wait(what, &|| match load.done.load(Ordering::Relaxed) {
+                done if done >= until => Ok(()),
+                done => Err(format!("{done} of {until} writes")),
+            });
+        };
         told(1, "policies are judged elsewhere");
-        load.more("writes that others judge");
+        more("writes that others judge");
         let before = heard(&ground);
         assert!(before > 0, "others were asked");
         // One goes, and the other has all the work; then nobody is there; then somebody is again.
         judges[0].kill();
-        load.more("writes while one is left");
+        more("writes while one is left");
         judges[1].kill();
         told(1, "policies are judged here");
-        load.more("writes while nobody is left");
+        more("writes while nobody is left");
         judges = two_judges(&ground);
         told(2, "policies are judged elsewhere");
         // Asked, and no answer.
         judges.iter().for_each(|judge| judge.signal(Signal::STOP));
         told(2, "policies are judged here");
-        load.more("writes while they stand still");
+        more("writes while they stand still");
         judges.iter().for_each(|judge| judge.signal(Signal::CONT));
         told(3, "policies are judged elsewhere");
-        load.more("writes that others judge again");
+        more("writes that others judge again");
         ground.nats.stop();
         told(3, "policies are judged here");
-        load.more("writes without a bus");
+        more("writes without a bus");
         load.enough.store(true, Ordering::Relaxed);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
     });
