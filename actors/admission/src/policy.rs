@@ -1,9 +1,9 @@
 //! Policies that say in expressions what is admitted.
 //!
 //! Deciding is pure: a [`Question`] holds all that is known of the request and names the policies that are to judge it, [`judge`] answers it with
-//! an [`Answer`], and both are plain data that serialise, so that another process may be asked as well as this one. What is not in the question:
-//! the policies themselves, which every process compiles from what it reads ([`Policies`]) and which are named by uid and generation; and the
-//! authorizer, which is asked back.
+//! an [`Answer`], and both are plain data that serialise, so that another process may be asked as well as this one. What is not in the question: the
+//! policies themselves ([`Policies`]), which it names by uid and generation and which go with it to another process ([`Elsewhere`], [`serve()`]); and the
+//! authorizer: what asks it is judged where it is.
 
 mod compiled;
 mod elsewhere;
