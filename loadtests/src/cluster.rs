@@ -98,7 +98,11 @@ impl Cluster {
 }
 
 impl Usage {
-    fn of(pid: u32) -> anyhow::Result<Self> {
+    /// What a process has used so far.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub(crate) fn of(pid: u32) -> anyhow::Result<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let kib = status
             .lines()

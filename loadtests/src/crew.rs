@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tokio::process::{Child, Command};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Usage};
 use crate::subject::{Bench, Parts, Subject, upstream};
 
 /// How often others are asked how far they are.
@@ -72,7 +72,7 @@ pub(crate) struct Crew {
     command: Vec<String>,
     members: Vec<Member>,
     /// Ours speak to one another over it.
-    _nats: Option<Nats>,
+    nats: Option<Nats>,
 }
 
 impl Crew {
@@ -83,8 +83,8 @@ impl Crew {
     pub(crate) async fn start(bench: &Bench, subject: Subject, role: Role, count: usize) -> anyhow::Result<Self> {
         let (cluster, command, nats) = match subject {
             Subject::Oarlock => {
-                let cluster = bench.start(subject, Parts::Api).await?;
                 let nats = tokio::task::spawn_blocking(|| Nats::start("")).await?.map_err(anyhow::Error::msg)?;
+                let cluster = bench.start(subject, Parts::Api).await?;
                 let kubeconfig = oarlock_config::DataDir::new(cluster.folder()).component_kubeconfig(role.program());
                 let command = [
                     &bench.oarlock.display().to_string(),
@@ -109,7 +109,7 @@ impl Crew {
         let admin = Kubeconfig::read(&cluster.kubeconfig)?.resolve(None)?;
         let client =
             Client::new(Arc::new(Https::new(Endpoint::new(&admin, "oarlock-loadtests")?, Arc::new(TokioSpawn))?));
-        let mut crew = Self { subject, role, cluster, client, command, members: Vec::new(), _nats: nats };
+        let mut crew = Self { subject, role, cluster, client, command, members: Vec::new(), nats };
         for _ in 0..count {
             crew.join().await?;
         }
@@ -120,6 +120,24 @@ impl Crew {
     /// Where state and keys are.
     pub(crate) fn cluster(&self) -> &Cluster {
         &self.cluster
+    }
+
+    /// What the servers have used so far, and what the members.
+    ///
+    /// # Errors
+    /// When one has ended.
+    pub(crate) fn usage(&self) -> anyhow::Result<(Usage, Usage)> {
+        let mut servers = self.cluster.usage()?;
+        if let Some(nats) = self.nats.as_ref().and_then(Nats::id) {
+            servers.cpu += Usage::of(nats)?.cpu;
+        }
+        let mut members = Usage::default();
+        for member in &self.members {
+            let used = Usage::of(member.child.id().context("a member has ended")?)?;
+            members.cpu += used.cpu;
+            members.rss += used.rss;
+        }
+        Ok((servers, members))
     }
 
     /// Another process joins.

@@ -9,6 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod reopen;
 pub(crate) mod rollout;
 pub(crate) mod schedule;
+pub(crate) mod shards;
 pub(crate) mod snapshot;
 pub(crate) mod start;
 pub(crate) mod takeover;

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::kinds::{
-    append, create, failover, idle, list, memory, reopen, rollout, schedule, snapshot, start, takeover, watch,
+    append, create, failover, idle, list, memory, reopen, rollout, schedule, shards, snapshot, start, takeover, watch,
     write_path,
 };
 use crate::report::Figure;
@@ -50,6 +50,12 @@ const OWN: &[(&str, &str)] = &[
     ("schedule-spread-5k", include_str!("../scenarios/schedule-spread-5k.toml")),
     ("schedule-affinity-5k", include_str!("../scenarios/schedule-affinity-5k.toml")),
     ("schedule-anti-affinity-5k", include_str!("../scenarios/schedule-anti-affinity-5k.toml")),
+    ("shards-1k-1", include_str!("../scenarios/shards-1k-1.toml")),
+    ("shards-1k-2", include_str!("../scenarios/shards-1k-2.toml")),
+    ("shards-1k-4", include_str!("../scenarios/shards-1k-4.toml")),
+    ("shards-5k-1", include_str!("../scenarios/shards-5k-1.toml")),
+    ("shards-5k-2", include_str!("../scenarios/shards-5k-2.toml")),
+    ("shards-5k-4", include_str!("../scenarios/shards-5k-4.toml")),
     ("write-path", include_str!("../scenarios/write-path.toml")),
     ("rollout", include_str!("../scenarios/rollout.toml")),
 ];
@@ -96,6 +102,7 @@ enum Work {
     Reopen(reopen::Spec),
     Failover(failover::Spec),
     Takeover(takeover::Spec),
+    Shards(shards::Spec),
     Snapshot(snapshot::Spec),
 }
 
@@ -132,7 +139,12 @@ impl Scenario {
     pub(crate) fn is_for(&self, subject: Subject) -> bool {
         let own = matches!(
             self.work,
-            Work::Memory(_) | Work::Append(_) | Work::Reopen(_) | Work::WritePath(_) | Work::Snapshot(_)
+            Work::Memory(_)
+                | Work::Append(_)
+                | Work::Reopen(_)
+                | Work::WritePath(_)
+                | Work::Shards(_)
+                | Work::Snapshot(_)
         );
         subject == Subject::Oarlock || !own
     }
@@ -156,6 +168,7 @@ impl Scenario {
             Work::Reopen(spec) => reopen::run(bench, subject, spec).await,
             Work::Failover(spec) => failover::run(bench, subject, spec).await,
             Work::Takeover(spec) => takeover::run(bench, subject, spec).await,
+            Work::Shards(spec) => shards::run(bench, subject, spec).await,
             Work::Snapshot(spec) => snapshot::run(bench, subject, spec).await,
         }
     }

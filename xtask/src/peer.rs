@@ -31,7 +31,7 @@ enum Verb {
     /// Build programs from their Go modules into target/peer/bin (needs Go; minutes at first) and print that folder.
     Build {
         /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl,
-        /// nats-server. Default: the first two.
+        /// nats-server, k9s. Default: the first two.
         names: Vec<String>,
     },
     /// Start etcd and kube-apiserver; print a JSON line with the kubeconfig, everybody's URLs and every pid; end all when standard input ends.
@@ -73,6 +73,7 @@ pub(crate) fn prepare() {
             "kubectl",
             "kubelet",
             "nats-server",
+            "k9s",
         ],
     ]
     .concat();

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::liveness::{Lease, Liveness};
 use crate::plan::{Held, State, may_wait, plan};
+use crate::settling::Settling;
 use crate::start::{Crew, stopped};
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, is_leaving};
 
@@ -30,8 +31,6 @@ pub(crate) static COORDINATOR: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// A unit that has come to somebody stays so long, unless it must go.
-const SETTLE: Duration = Duration::from_secs(10);
 /// A look around without any change, so that balance comes in steps.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a write may take to show.
@@ -56,7 +55,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     let post = Unit::named(&format!("coordinator-{}", crew.role));
     let silent = crew.silent.clone();
     let mut desk =
-        Desk { live: Liveness::new(crew.me.clone()), came: BTreeMap::new(), post, crew, leases, assignments };
+        Desk { live: Liveness::new(crew.me.clone()), settling: Settling::default(), post, crew, leases, assignments };
     loop {
         ctx.heartbeat();
         let known = silent.get();
@@ -76,13 +75,15 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     }
 }
 
+/// Who holds each unit, since which epoch.
+type Holders = BTreeMap<String, (Str, Revision)>;
+
 struct Desk {
     crew: Arc<Crew>,
     leases: Arc<Cache<LeaseView>>,
     assignments: Arc<Cache<AssignmentView>>,
     live: Liveness,
-    /// When each unit was seen to come to its holder; none if it was there already.
-    came: BTreeMap<Unit, (Revision, Option<Instant>)>,
+    settling: Settling,
     post: Unit,
 }
 
@@ -90,9 +91,16 @@ impl Desk {
     /// Does what is to be done now; returns when to look again without a change.
     async fn look(&mut self, silent: &BTreeSet<Str>) -> Instant {
         let now = clock::now();
+        let held: Holders = self
+            .assignments
+            .list()
+            .iter()
+            .map(|unit| (unit.meta.name().to_owned(), (unit.value.holder.clone(), unit.meta.revision)))
+            .collect();
+        self.settling.see(held.iter().map(|(unit, (_, epoch))| (unit, *epoch)), now);
         let leases: BTreeMap<Str, Lease> = self.leases.list().iter().map(|lease| known(lease)).collect();
         if let Some(members) = self.live.judge(&leases, silent, now)
-            && let Err(status) = self.coordinate(&members, now).await
+            && let Err(status) = self.coordinate(&members, &held, now).await
         {
             tracing::info!(role = self.crew.role, %status, "coordination is tried again");
         }
@@ -100,21 +108,15 @@ impl Desk {
         self.live.next(&leases, now).map_or(soon, |ends| ends.min(soon))
     }
 
-    async fn coordinate(&mut self, members: &BTreeMap<Str, State>, now: Instant) -> Result<(), Status> {
-        let held: BTreeMap<String, (Str, Revision)> = self
-            .assignments
-            .list()
-            .iter()
-            .map(|unit| (unit.meta.name().to_owned(), (unit.value.holder.clone(), unit.meta.revision)))
-            .collect();
-        let post = self.post.clone();
+    async fn coordinate(&self, members: &BTreeMap<Str, State>, held: &Holders, now: Instant) -> Result<(), Status> {
+        let post = &self.post;
         match held.get(post.as_str()) {
             Some((holder, epoch)) if *holder == self.crew.me => {
                 let fence = Fence { unit: post.as_str().into(), epoch: *epoch };
-                fence::scope(Some(fence), self.give_out(members, &held, now)).await
+                fence::scope(Some(fence), self.give_out(members, held, now)).await
             }
             Some((holder, _)) if members.get(holder) == Some(&State::Working) => Ok(()),
-            Some((holder, epoch)) if may_wait(members, &self.held(&post, holder, *epoch, now)) => Ok(()),
+            Some((holder, _)) if may_wait(members, &self.held(post, holder, now)) => Ok(()),
             vacant => {
                 let first = members.iter().find(|(_, state)| **state == State::Working).map(|(name, _)| name);
                 if first != Some(&self.crew.me) {
@@ -128,37 +130,21 @@ impl Desk {
         }
     }
 
-    /// A unit's holder, and whether it has only just come there. What was there when this coordinator began may have been there for long.
-    fn held(&mut self, unit: &Unit, holder: &Str, epoch: Revision, now: Instant) -> Held {
-        let settling = match self.came.get(unit) {
-            Some((known, came)) if *known == epoch => came.is_some_and(|came| now - came < SETTLE),
-            seen => {
-                let came = seen.map(|_| now);
-                self.came.insert(unit.clone(), (epoch, came));
-                came.is_some()
-            }
-        };
-        Held { holder: holder.clone(), settling }
+    /// A unit's holder, and whether it has only just come there.
+    fn held(&self, unit: &Unit, holder: &Str, now: Instant) -> Held {
+        Held { holder: holder.clone(), settling: self.settling.has_just_come(unit.as_str(), now) }
     }
 
-    async fn give_out(
-        &mut self,
-        members: &BTreeMap<Str, State>,
-        held: &BTreeMap<String, (Str, Revision)>,
-        now: Instant,
-    ) -> Result<(), Status> {
-        let crew = self.crew.clone();
-        let assigned = crew.units.iter().filter_map(|unit| Some((unit, held.get(unit.as_str())?)));
-        let holders =
-            assigned.map(|(unit, (holder, epoch))| (unit.clone(), self.held(unit, holder, *epoch, now))).collect();
+    async fn give_out(&self, members: &BTreeMap<Str, State>, held: &Holders, now: Instant) -> Result<(), Status> {
+        let assigned = self.crew.units.iter().filter_map(|unit| Some((unit, held.get(unit.as_str())?)));
+        let holders = assigned.map(|(unit, (holder, _))| (unit.clone(), self.held(unit, holder, now))).collect();
         let moves = plan(&self.crew.units, members, &holders);
-        let this = &*self;
         let write = |(unit, to): (&Unit, &Str)| {
             let (from, unit, to) = (held.get(unit.as_str()).cloned(), unit.clone(), to.clone());
             async move {
                 let holder = from.as_ref().map_or("", |(holder, _)| holder.as_str());
                 tracing::info!(%unit, from = holder, to = to.as_str(), "unit moves");
-                (this.assign(unit.as_str(), &to, from.map(|(_, epoch)| epoch)).await, unit)
+                (self.assign(unit.as_str(), &to, from.map(|(_, epoch)| epoch)).await, unit)
             }
         };
         let mut writes = stream::iter(moves.iter().map(write)).buffer_unordered(AT_ONCE);

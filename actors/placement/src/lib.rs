@@ -15,6 +15,7 @@ mod liveness;
 mod member;
 mod plan;
 mod presence;
+mod settling;
 mod start;
 mod view;
 

@@ -4,15 +4,15 @@
 //! In a [`Universe`](crate::Universe) the monotonic clock is tokio's paused one, which jumps to the next timer
 //! when nothing can run, and the wall clock is a seeded base plus the virtual time that has passed.
 //!
-//! Invariant: within one process (or one universe) [`now`] never goes back; [`wall`] may, outside a universe,
-//! when somebody sets the machine's clock, and so no decision about ordering or expiry of a wait uses it.
+//! Invariant: within one process (or one universe) [`now`] never goes back; [`wall`] may, when somebody sets the machine's clock (in a universe: [`set`]),
+//! and so no decision about ordering or expiry of a wait uses it.
 
 use std::cell::Cell;
 use std::future::Future;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// Longer than any wait in the project, short enough that adding it to an instant cannot overflow.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -129,6 +129,13 @@ pub fn wall() -> Timestamp {
     CLOCK.get().wall()
 }
 
+/// Sets the wall clock of this universe on by so many seconds, or back, as somebody may do with a machine's. Outside a universe nothing is changed.
+pub fn set(by: i64) {
+    let set = |base: Timestamp| base.checked_add(SignedDuration::from_secs(by)).unwrap_or(base);
+    let base = CLOCK.get().base.map(|(base, start)| (set(base), start));
+    Clock { base }.install();
+}
+
 /// The instant `duration` from now: a deadline.
 pub fn after(duration: Duration) -> Instant {
     now() + duration
@@ -198,6 +205,9 @@ mod tests {
         assert_eq!(wall(), base);
         sleep(Duration::from_secs(90)).await;
         assert_eq!(wall().as_second(), 1_700_000_090);
+        let then = now();
+        set(-3600);
+        assert_eq!((wall().as_second(), now()), (1_699_996_490, then));
         before.install();
         assert!(wall().as_second() > 1_700_000_090);
     }

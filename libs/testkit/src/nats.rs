@@ -80,6 +80,12 @@ impl Nats {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
+    /// Its process, while it runs.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
     /// Who signed its certificate, PEM.
     #[must_use]
     pub fn authority(&self) -> Option<&str> {

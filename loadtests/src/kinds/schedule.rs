@@ -8,7 +8,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::create;
-use crate::cluster::now;
+use crate::cluster::{Cluster, now};
 use crate::connection::Connection;
 use crate::following::Following;
 use crate::report::{Better, Figure};
@@ -20,8 +20,9 @@ const NODES: &str = "/api/v1/nodes";
 const BOUND: &str = "/api/v1/namespaces/default/pods?watch=1&fieldSelector=spec.nodeName%21%3D&timeoutSeconds=600";
 const ADDED: &[u8] = br#""ADDED""#;
 const CLIENTS: usize = 64;
-const CONNECTIONS: usize = 8;
-const RESOURCES: &str = r#"{"cpu":"64","memory":"256Gi","pods":"110"}"#;
+pub(crate) const CONNECTIONS: usize = 8;
+/// Pods that a node takes, as upstream's.
+pub(crate) const ROOM: usize = 110;
 
 /// How many pods of which shape on how many nodes.
 #[derive(Clone, Debug, Deserialize)]
@@ -63,24 +64,9 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     let cluster = bench.start(subject, Parts::Scheduler).await?;
     create::account(&cluster).await?;
     let connections = create::open(&cluster, CONNECTIONS, None).await?;
-    make_nodes(&connections, spec.nodes).await?;
-    let watcher = Connection::open(&cluster.kubeconfig, None).await?;
-    let mut bound = Following::open(watcher, BOUND.to_owned(), String::new()).await?;
-    let constraint = spec.shape.constraint();
-    let pod = |i| create::pod_with(i, &constraint);
+    make_nodes(&connections, spec.nodes, ROOM).await?;
     let before = cluster.usage()?;
-    let begun = now();
-    let wait = async {
-        let added = memchr::memmem::Finder::new(ADDED);
-        let mut seen = 0;
-        while seen < spec.pods {
-            let frame = bound.next().await?;
-            seen += added.find_iter(&frame).count();
-        }
-        Ok(begun.elapsed())
-    };
-    let work = futures::future::try_join(create::fill(&connections, CLIENTS, spec.pods, &pod), wait);
-    let (_, took) = tokio::time::timeout(PATIENCE, work).await.context("some pods were never bound")??;
+    let took = bind(&cluster, &connections, spec.pods, &spec.shape.constraint()).await?;
     let after = cluster.usage()?;
     cluster.stop().await?;
     Ok(vec![
@@ -89,13 +75,43 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     ])
 }
 
+/// Makes so many pods with this in their spec; how long it took until all were bound.
+///
+/// # Errors
+/// When some never are.
+pub(crate) async fn bind(
+    cluster: &Cluster,
+    connections: &[Connection],
+    count: usize,
+    constraint: &str,
+) -> anyhow::Result<Duration> {
+    let watcher = Connection::open(&cluster.kubeconfig, None).await?;
+    let mut bound = Following::open(watcher, BOUND.to_owned(), String::new()).await?;
+    let pod = |i| create::pod_with(i, constraint);
+    let begun = now();
+    let wait = async {
+        let added = memchr::memmem::Finder::new(ADDED);
+        let mut seen = 0;
+        while seen < count {
+            let frame = bound.next().await?;
+            seen += added.find_iter(&frame).count();
+        }
+        Ok(begun.elapsed())
+    };
+    let work = futures::future::try_join(create::fill(connections, CLIENTS, count, &pod), wait);
+    let (_, took) = tokio::time::timeout(PATIENCE, work).await.context("some pods were never bound")??;
+    Ok(took)
+}
+
 /// Makes nodes that are ready and never change. Admission taints a new node until its kubelet reports; here the update after the create
-/// takes the taint off.
-pub(crate) async fn make_nodes(connections: &[Connection], count: usize) -> anyhow::Result<()> {
+/// takes the taint off. Each has room for so many pods.
+pub(crate) async fn make_nodes(connections: &[Connection], count: usize, room: usize) -> anyhow::Result<()> {
+    let resources = format!(r#"{{"cpu":"64","memory":"256Gi","pods":"{room}"}}"#);
+    let resources = &resources;
     let work = connections.iter().cycle().take(CLIENTS).cloned().enumerate().map(|(first, mut connection)| async move {
         for i in (first..count).step_by(CLIENTS) {
             let node = Bytes::from(format!(
-                r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{i}","labels":{{"kubernetes.io/hostname":"node-{i}","topology.kubernetes.io/zone":"zone-{zone}"}}}},"status":{{"capacity":{RESOURCES},"allocatable":{RESOURCES},"conditions":[{{"type":"Ready","status":"True","reason":"KubeletReady"}}]}}}}"#,
+                r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{i}","labels":{{"kubernetes.io/hostname":"node-{i}","topology.kubernetes.io/zone":"zone-{zone}"}}}},"status":{{"capacity":{resources},"allocatable":{resources},"conditions":[{{"type":"Ready","status":"True","reason":"KubeletReady"}}]}}}}"#,
                 zone = i % 3,
             ));
             connection.create(NODES, node.clone()).await?;

@@ -77,7 +77,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     let mut crew = Crew::start(bench, subject, spec.role, spec.processes).await?;
     create::account(crew.cluster()).await?;
     if spec.role == Role::Scheduler {
-        schedule::make_nodes(&create::open(crew.cluster(), 1, None).await?, NODES).await?;
+        schedule::make_nodes(&create::open(crew.cluster(), 1, None).await?, NODES, schedule::ROOM).await?;
     }
     let work = Arc::new(Work {
         client: crew.client.clone(),

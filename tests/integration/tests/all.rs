@@ -13,6 +13,7 @@ mod crew;
 mod exchange;
 mod faults;
 mod flags;
+mod k9s;
 mod kube_rs;
 mod kubectl_next;
 mod kubelet;

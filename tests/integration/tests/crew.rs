@@ -1,6 +1,8 @@
 //! Controllers and schedulers in several processes: all work, nobody works on what is another's, and the loss of one is made good.
 
+mod beside;
 mod heard;
+mod load;
 mod shards;
 mod takeover;
 

@@ -23,7 +23,7 @@ fn oarlock(words: &[&str]) -> Command {
 }
 
 /// Lines in which klog (`E…`) or our log (` ERROR `) says that something failed, but for those that hold an explained text.
-fn unexplained(log: &str, explained: &[&str]) -> Vec<String> {
+pub(crate) fn unexplained(log: &str, explained: &[&str]) -> Vec<String> {
     let klog = |line: &str| {
         let mut chars = line.chars();
         matches!(chars.next(), Some('E' | 'F')) && chars.take(4).all(|c| c.is_ascii_digit())

@@ -2,7 +2,7 @@
 //!
 //! A seed is one world: a real API server (store, View, admission, verbs); processes that each have a system of actors of their own with real
 //! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them. A process is killed,
-//! or sleeps with what it has sent still on its way, or hears nothing, or is not heard. Then all is healed, and judged:
+//! or sleeps with what it has sent still on its way, or hears nothing, or is not heard, or the wall clock is set. Then all is healed, and judged:
 //!
 //! * **F1** every write under `unit@epoch` lies in the log between that epoch and the unit's next.
 //! * **C1** within [`HEALED`](world::HEALED) every workload is at its spec: as many pods as wanted, each bound, none without an owner.
@@ -24,8 +24,17 @@ use std::collections::BTreeMap;
 use oarlock_runtime::Universe;
 
 /// Everything that must have bitten in a tenth of the seeds.
-const KINDS: [&str; 8] =
-    ["killed", "partition", "answers lost", "asleep", "late", "no bus", "unit moved", "stale owner refused"];
+const KINDS: [&str; 9] = [
+    "killed",
+    "partition",
+    "answers lost",
+    "asleep",
+    "late",
+    "no bus",
+    "clock set",
+    "unit moved",
+    "stale owner refused",
+];
 
 #[test]
 fn units_move_under_faults_and_nothing_is_done_twice_or_left_undone() {

@@ -14,6 +14,8 @@ const ETCD: &str = "3.6.6";
 const ETCD_BEFORE: &str = "3.5.21";
 /// What our bus is tried with.
 const NATS: &str = "2.15.2";
+/// The newest whose modules the proxy has.
+const K9S: &str = "0.40.5";
 
 /// A program: its name, and the package that builds it.
 struct Program {
@@ -32,6 +34,7 @@ const PROGRAMS: &[Program] = &[
     Program { name: "etcdctl", package: "go.etcd.io/etcd/etcdctl/v3" },
     Program { name: "etcdutl", package: "go.etcd.io/etcd/etcdutl/v3" },
     Program { name: "nats-server", package: "github.com/nats-io/nats-server/v2" },
+    Program { name: "k9s", package: "github.com/derailed/k9s" },
 ];
 
 /// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; the first
@@ -62,6 +65,7 @@ impl Program {
             let version = match self.name {
                 "etcd-3.5" => ETCD_BEFORE,
                 "nats-server" => NATS,
+                "k9s" => K9S,
                 _ => ETCD,
             };
             (folder.join(self.name), format!("module peer.local/{}\ngo 1.24\n", self.name), version, "-s -w".to_owned())

@@ -68,14 +68,19 @@ impl Shell {
     fn place(&mut self, claim: &Claim) -> usize {
         let mut decided = 0;
         while decided < SLICE && self.binds.len() < self.set.config.max_binds {
-            let (now, began) = (self.now(), clock::now());
-            let next = self.engine.next(Seat::Arbiter, now, &mut |below| rng::below(u64::from(below)) as u32);
-            let Some(decision) = next else { break };
-            self.seen.took(began.elapsed());
+            let Some(decision) = self.look(Seat::Arbiter) else { break };
             decided += 1;
             self.act(decision, Some(claim));
         }
         decided
+    }
+
+    /// The decision about the next waiting pod, if there is one.
+    pub(super) fn look(&mut self, seat: Seat) -> Option<Decision> {
+        let (now, began) = (self.now(), clock::now());
+        let decision = self.engine.next(seat, now, &mut |below| rng::below(u64::from(below)) as u32)?;
+        self.seen.decided.since(began);
+        Some(decision)
     }
 
     /// Decides about what other shards propose.
@@ -108,7 +113,7 @@ impl Shell {
                     self.engine.judge_preemption(&pod, &case.proposed.node, &victims)
                 }
             };
-            self.seen.took(began.elapsed());
+            self.seen.judged.since(began);
             decided += 1;
             match judged {
                 Ok(calls) => {

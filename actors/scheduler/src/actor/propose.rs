@@ -7,7 +7,7 @@ use futures::FutureExt;
 use oarlock_client::Client;
 use oarlock_informer::Cache;
 use oarlock_meta::Revision;
-use oarlock_runtime::{Failure, Instant, clock, rng};
+use oarlock_runtime::{Failure, Instant, clock};
 
 use crate::engine::Seat;
 use crate::model::PodInfo;
@@ -35,9 +35,7 @@ impl Shell {
         let Some(epoch) = self.proposes() else { return Ok(0) };
         let (mut decided, at) = (0, clock::now());
         while decided < SLICE && self.proposals.has_room(at) {
-            let now = self.now();
-            let next = self.engine.next(Seat::Shard, now, &mut |below| rng::below(u64::from(below)) as u32);
-            let Some(decision) = next else { break };
+            let Some(decision) = self.look(Seat::Shard) else { break };
             decided += 1;
             self.act(decision, None);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use oarlock_runtime::Instant;
 use serde::Serialize;
 
 use crate::engine::Engine;
@@ -49,15 +50,24 @@ pub(super) struct Seen {
     refused: BTreeMap<&'static str, u64>,
     /// Of all proposals that it looked at, the part that it refused.
     conflict_rate: f64,
-    /// What one decision costs here, in microseconds on average: of the arbiter's about a proposal, and of both together about a pod of its own.
-    micros_per_placement: f64,
+    /// What it costs to find a node for a pod here, in microseconds on average; at the arbiter with its own check.
+    micros_per_decision: f64,
+    /// What it costs the arbiter here to check what another proposes, in microseconds on average.
+    micros_per_judgement: f64,
     #[serde(skip)]
-    pub(super) spent: Duration,
+    pub(super) decided: Spent,
     #[serde(skip)]
-    pub(super) decisions: u64,
+    pub(super) judged: Spent,
     /// The last refusal that cost an attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
     last_refusal: String,
+}
+
+/// What something costs that is done again and again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spent {
+    time: Duration,
+    count: u32,
 }
 
 /// What became of proposals to another process.
@@ -80,13 +90,19 @@ pub(super) struct Proposing {
     pub(super) unknown: u64,
 }
 
-impl Seen {
-    /// One decision took so long.
-    pub(super) fn took(&mut self, time: Duration) {
-        self.spent += time;
-        self.decisions += 1;
+impl Spent {
+    /// Once more, since then.
+    pub(super) fn since(&mut self, began: Instant) {
+        self.time += began.elapsed();
+        self.count = self.count.saturating_add(1);
     }
 
+    fn micros(self) -> f64 {
+        self.time.as_secs_f64() * 1e6 / f64::from(self.count.max(1))
+    }
+}
+
+impl Seen {
     /// Takes the engine's figures over.
     pub(super) fn look(&mut self, engine: &Engine, binding: usize, proposing: usize, shards: Vec<usize>) {
         let waiting = engine.queue.waiting();
@@ -102,7 +118,7 @@ impl Seen {
         let refusals: u64 = refused.values().sum();
         (self.accepted, self.refused) = (accepted, refused.clone());
         self.conflict_rate = refusals as f64 / (accepted + refusals).max(1) as f64;
-        self.micros_per_placement = self.spent.as_secs_f64() * 1e6 / self.decisions.max(1) as f64;
+        (self.micros_per_decision, self.micros_per_judgement) = (self.decided.micros(), self.judged.micros());
         self.last_refusal = engine.last_refusal.as_ref().map(ToString::to_string).unwrap_or_default();
     }
 }

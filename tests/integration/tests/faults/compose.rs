@@ -16,7 +16,7 @@ use super::Scene;
 use super::truth::EtcdHistory;
 
 /// What is killed, in turn, and the fault's name.
-const VICTIMS: [(&str, &str); 12] = [
+const VICTIMS: [(&str, &str); 13] = [
     ("etcd-0-1", "a member of etcd is killed"),
     ("etcd-1-1", "the next member of etcd is killed"),
     ("etcd-2-1", "the last member of etcd is killed"),
@@ -26,6 +26,7 @@ const VICTIMS: [(&str, &str); 12] = [
     ("scheduler-2", "the other scheduler is killed"),
     ("controller-manager-1", "a controller manager is killed"),
     ("controller-manager-2", "the other controller manager is killed"),
+    ("admission-1", "a process that judges policies is killed"),
     ("nats-0-1", "a server of the bus is killed"),
     ("nodes-1", "the kubelets are killed"),
     (BALANCER, "the balancer is killed"),

@@ -31,6 +31,8 @@ const FAITHFUL: Faults = Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, s
 const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
 /// Longer than a Lease, so that units move.
 const LONG: Duration = Duration::from_secs(25);
+/// In seconds.
+const HOUR: i64 = 3600;
 /// Within this all units are where they belong, so long as nobody disturbs anything: a Lease that runs out, then one step of balance after the other.
 const AFTERMATH: Duration = Duration::from_secs(40);
 
@@ -130,7 +132,7 @@ impl World {
             let (role, member) = self.members.lock()[at].clone();
             let wire = member.wire();
             let (short, long) = (rng.jitter(Duration::from_secs(3), 90), LONG);
-            match rng.below(8) {
+            match rng.below(9) {
                 0 | 1 => {
                     self.members.lock().remove(at);
                     self.hush(&member, true);
@@ -150,6 +152,7 @@ impl World {
                 5 => self.hushed(&member, short).await,
                 // Nobody hears anybody, for longer than a Lease.
                 6 => self.silence(LONG).await,
+                7 => self.set_clock(if rng.chance(1, 2) { HOUR } else { -HOUR }).await,
                 _ => during(wire, ("late", EVERYTHING, Way::Late(Duration::from_secs(2))), short).await,
             }
         }
@@ -171,17 +174,27 @@ impl World {
         self.hush(member, false);
     }
 
-    /// Takes the bus away: nobody is suspected then, so nothing moves.
+    /// Takes the bus away: nobody is suspected then.
     async fn silence(&self, a_while: Duration) {
         let Some(exchange) = &self.exchange else { return };
+        self.unmoved("no bus", a_while, || exchange.stop()).await;
+        exchange.start();
+    }
+
+    /// Sets everybody's wall clock, by so many seconds.
+    async fn set_clock(&self, by: i64) {
+        self.unmoved("clock set", LONG, || clock::set(by)).await;
+    }
+
+    /// Does what moves nothing, for a while.
+    async fn unmoved(&self, fault: &'static str, a_while: Duration, act: impl FnOnce()) {
         // Whoever fell silent before may still be moved away from.
         clock::sleep(AFTERMATH).await;
-        exchange.stop();
+        act();
         let before = self.moves.load(Ordering::Relaxed);
         clock::sleep(a_while).await;
-        assert_eq!(self.moves.load(Ordering::Relaxed), before, "units moved while nobody could hear anybody");
-        self.marks.note("no bus", 1);
-        exchange.start();
+        assert_eq!(self.moves.load(Ordering::Relaxed), before, "units moved: {fault}");
+        self.marks.note(fault, 1);
     }
 
     /// Waits until everything is in order.

@@ -1,0 +1,80 @@
+//! Our scheduler beside upstream's on upstream's API server: each has pods of its own, both have the same nodes, which are all but full in the end. The log
+//! judges each of them, to whom the other is somebody who puts pods onto nodes past it.
+
+use std::process::Command;
+use std::thread;
+
+use oarlock_check::placement::{Line, Log, Rules, judge};
+use oarlock_testkit::http::Http;
+use oarlock_testkit::{Peer, Process};
+use serde_json::Value;
+
+use super::load::{Load, PODS};
+use crate::swaps::{programs, unexplained};
+
+const NODES: usize = 42;
+/// Pods of each scheduler, of half a core; a node has room for 100.
+const EACH: usize = 2000;
+/// For how many revisions one may not know what the other has done.
+const LAG: u64 = 300;
+const SCHEDULERS: [&str; 2] = ["default-scheduler", "oarlock"];
+/// Of 100 pods one wants a port, one a node without its like, and two are spread.
+const FEW: &[&str] = &{
+    let mut wishes = ["plain"; 100];
+    [wishes[0], wishes[1], wishes[2], wishes[3]] = ["port", "apart", "even", "even"];
+    wishes
+};
+
+fn line(kind: &str, object: Value, gone: bool) -> Line {
+    let metadata = &object["metadata"];
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+    let key = format!("{kind}/{}/{}", text("namespace"), text("name")).replace("//", "/");
+    Line { revision: text("resourceVersion").parse().unwrap(), key, object: (!gone).then_some(object) }
+}
+
+/// Follows all pods until one waits for the scheduler `last`.
+fn follow(http: &Http, last: &str) -> Vec<Line> {
+    let mut watch = http.open("GET", "/api/v1/pods?watch=1&resourceVersion=0", &[], b"").unwrap();
+    let mut lines = Vec::new();
+    loop {
+        let mut event = watch.event().expect("the watch goes on");
+        let (gone, object) = (event["type"] == "DELETED", event["object"].take());
+        if object["spec"]["schedulerName"] == last {
+            return lines;
+        }
+        lines.push(line("pods", object, gone));
+    }
+}
+
+#[test]
+fn beside_upstreams_scheduler() {
+    if programs(&["etcd", "kube-apiserver", "kube-scheduler"]).is_none() {
+        return;
+    }
+    let peer = Peer::up(&["kube-scheduler"]);
+    let mut command = Command::new(oarlock_testkit::oarlock());
+    command.args(["scheduler", "--scheduler-name", SCHEDULERS[1], "--kubeconfig"]);
+    command.arg(peer.component_kubeconfig("kube-scheduler"));
+    let ours = Process::start(command, "scheduler");
+    let mut loads = SCHEDULERS.map(|scheduler| Load::new(peer.http(), scheduler, FEW));
+    let end = Load::new(peer.http(), "nobody", &["end"]);
+    end.nodes(NODES, "50");
+    let nodes = peer.http().get("/api/v1/nodes").json();
+    let mut lines = thread::scope(|scope| {
+        let following = scope.spawn(|| follow(&peer.http(), "nobody"));
+        let making = loads.each_mut().map(|load| scope.spawn(|| load.create(EACH)));
+        making.into_iter().for_each(|made| made.join().unwrap());
+        end.settled(0);
+        end.post(PODS, &end.pod("end", None));
+        following.join().unwrap()
+    });
+    lines.extend(nodes["items"].as_array().unwrap().iter().map(|node| line("nodes", node.clone(), false)));
+    let log = Log::of(lines);
+    for scheduler in SCHEDULERS {
+        let findings = judge(&log, &Rules { schedulers: vec![scheduler.to_owned()], lag: LAG });
+        println!("{scheduler}\n{}", findings.show(10));
+        assert_eq!(findings.bindings, EACH as u64, "{scheduler}");
+        assert!(findings.broken.is_empty(), "{scheduler}\n{}", findings.show(10));
+    }
+    assert_eq!(unexplained(&ours.said(), &[]), [""; 0]);
+}
