@@ -135,7 +135,7 @@ mod tests {
     fn a_node_may_do_what_carries_its_name() {
         let node = Permissions::of(&Holder::node("a.b").unwrap());
         assert_eq!(node.publish, ["ol.presence.node.a_b", "ol.up.a_b.*.*", "ol.sync"]);
-        assert_eq!(node.hear, ["ol.node.a_b.*", "ol.member.node.a_b.*", "_INBOX_node.a_b.>"]);
+        assert_eq!(node.hear, ["ol.node.a_b.*", "_INBOX_node.a_b.>"]);
         assert!(node.answer);
     }
 

@@ -59,14 +59,6 @@ impl Subject {
         Ok(Self::new(Kind::Service, &[("role", role.as_str()), ("service", &name::token(service)?)]))
     }
 
-    /// To a node.
-    ///
-    /// # Errors
-    /// For a name that cannot be part of a subject.
-    pub fn node(node: &str, method: &str) -> Result<Self, BadName> {
-        Ok(Self::new(Kind::Node, &[("name", &name::token(node)?), ("method", &name::token(method)?)]))
-    }
-
     /// From a node to one of the members of a role that offer a service to nodes.
     ///
     /// # Errors
@@ -76,12 +68,15 @@ impl Subject {
         Ok(Self::new(Kind::Up, &[("name", &node), ("role", role.as_str()), ("service", &service)]))
     }
 
-    /// To one member.
+    /// To one member. Nodes have an address of their own.
     ///
     /// # Errors
     /// For a method that cannot be part of a subject.
     pub fn member(to: &Identity, method: &str) -> Result<Self, BadName> {
         let method = name::token(method)?;
+        if to.role() == Role::Node {
+            return Ok(Self::new(Kind::Node, &[("name", to.token()), ("method", &method)]));
+        }
         Ok(Self::new(Kind::Member, &[("role", to.role().as_str()), ("name", to.token()), ("method", &method)]))
     }
 
@@ -195,14 +190,6 @@ impl Pattern {
         Ok(Self::new(Kind::Service, &[("role", role.as_str()), ("service", &name::token(service)?)]))
     }
 
-    /// Every method of a node, for the node.
-    ///
-    /// # Errors
-    /// For a name that cannot be part of a subject.
-    pub fn node(node: &str) -> Result<Self, BadName> {
-        Ok(Self::new(Kind::Node, &[("name", &name::token(node)?)]))
-    }
-
     /// A service to nodes, for those who offer it.
     ///
     /// # Errors
@@ -211,9 +198,12 @@ impl Pattern {
         Ok(Self::new(Kind::Up, &[("role", role.as_str()), ("service", &name::token(service)?)]))
     }
 
-    /// Every method of a member, for the member.
+    /// Every method of a member, for the member. Nodes have an address of their own.
     #[must_use]
     pub fn member(of: &Identity) -> Self {
+        if of.role() == Role::Node {
+            return Self::new(Kind::Node, &[("name", of.token())]);
+        }
         Self::new(Kind::Member, &[("role", of.role().as_str()), ("name", of.token())])
     }
 

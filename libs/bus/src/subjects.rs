@@ -18,7 +18,7 @@ pub enum Kind {
     Node,
     /// From a node, to any member of a role that offers a service to nodes.
     Up,
-    /// To one member.
+    /// To one member that is no node.
     Member,
     /// A lossy wake-up.
     Hint,
@@ -181,7 +181,7 @@ static MEMBER: Row = Row {
         (Scheduler, OwnRole),
         (Admission, OwnRole),
     ],
-    hear: &[(ApiServer, Both), (Controllers, Both), (Scheduler, Both), (Admission, Both), (Node, Both)],
+    hear: &[(ApiServer, Both), (Controllers, Both), (Scheduler, Both), (Admission, Both)],
 };
 
 static HINT: Row = Row {

@@ -1,5 +1,6 @@
 //! The bus between real processes: credentials as `oarlock keys` makes them, a real nats-server over TLS, and what `oarlock inspect mesh` tells of it.
 
+mod kinds;
 mod policies;
 
 use std::process::{Command, Output};
@@ -62,8 +63,9 @@ impl Ground {
 
     /// An API server on the bus, which is ready.
     fn api_server(&self) -> Process {
-        let (data, at) = (self.path(""), port::own().to_string());
-        let words = ["apiserver", "--store", "memory", "--data-dir", &data, "--secure-port", &at];
+        // A server in memory would have authorities of its own, which no node knows.
+        let (data, store, at) = (self.path(""), format!("embedded:{}", self.path("store")), port::own().to_string());
+        let words = ["apiserver", "--store", &store, "--data-dir", &data, "--secure-port", &at];
         let server = Process::start(self.command(&words, "nats/api-server.seed"), "apiserver");
         eventually("the API server is ready", || {
             let output = self.probe();

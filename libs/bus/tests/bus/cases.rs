@@ -370,16 +370,17 @@ pub(crate) async fn the_table_is_kept(ground: &dyn Ground) {
     let node = ground.join(who(Role::Node, "n1")).await;
     let scheduler = ground.join(who(Role::Scheduler, "s")).await;
     let denied = |subject: &Subject| Err(AskError::Denied(subject.to_string()));
+    let other = who(Role::Node, "n2");
     for subject in
-        [arbiter(5).0, Subject::node("n2", "drain").unwrap(), Subject::up("n2", Role::Controllers, "x").unwrap()]
+        [arbiter(5).0, Subject::member(&other, "drain").unwrap(), Subject::up("n2", Role::Controllers, "x").unwrap()]
     {
         assert_eq!(ask(&node, &subject, "", LONG).await, denied(&subject));
     }
-    let other = Subject::presence(&who(Role::Node, "n2"));
-    assert_eq!(node.hint(&other, &String::new()), Err(HintError::Denied(other.to_string())));
+    let voice = Subject::presence(&other);
+    assert_eq!(node.hint(&voice, &String::new()), Err(HintError::Denied(voice.to_string())));
     let hint = Subject::hint("x").unwrap();
     assert_eq!(ask(&scheduler, &hint, "", LONG).await, denied(&hint), "it carries no asks");
-    for pattern in [Pattern::node("n2").unwrap(), arbiter(5).1, Pattern::member(&who(Role::Node, "n2"))] {
+    for pattern in [arbiter(5).1, Pattern::member(&other), Pattern::member(scheduler.identity())] {
         assert_eq!(node.serve(&pattern, 1).await.unwrap_err(), ListenError::Denied(pattern.to_string()));
     }
     let presence = Pattern::presence();

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::Ground;
 
-const POLICY: &str = r#"
+pub(super) const POLICY: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: no-bad-names}

@@ -1,0 +1,88 @@
+//! What each kind of message is for, asked of everybody while there is work: `oarlock inspect mesh` shows that all of them travel.
+
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Kubectl, Process};
+use serde_json::Value;
+
+use super::Ground;
+use super::policies::POLICY;
+
+/// Of a role and a kind of message, how many it has sent and heard at least, and what for.
+const TRAVELS: [(&str, &str, u64, u64, &str); 15] = [
+    ("api-server", "presence", 1, 1, "it lives, and hears who does"),
+    ("scheduler", "presence", 1, 1, "it lives, and hears who does"),
+    ("controllers", "presence", 1, 1, "it lives, and hears who does"),
+    ("admission", "presence", 1, 1, "it lives, and hears who does"),
+    ("node", "presence", 1, 0, "it lives; nodes hear nobody"),
+    ("scheduler", "unit", 1, 1, "proposals to the arbiter"),
+    ("api-server", "service", 1, 0, "reviews by an admission stage elsewhere"),
+    ("admission", "service", 0, 1, "reviews by an admission stage elsewhere"),
+    ("api-server", "node", 1, 0, "how a node is"),
+    ("node", "node", 0, 1, "how a node is"),
+    ("api-server", "member", 1, 1, "how a member is"),
+    ("scheduler", "member", 0, 1, "how a member is"),
+    ("controllers", "member", 0, 1, "how a member is"),
+    ("admission", "member", 0, 1, "how a member is"),
+    ("controllers", "member", 1, 0, "placement: whether a member that is late is there"),
+];
+
+/// What all members of a role have sent and heard of a kind.
+fn carried(table: &str, role: &str, kind: &str) -> (u64, u64) {
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let of_kind = rows.filter(|cells| cells.first() == Some(&role) && cells.get(2) == Some(&kind));
+    // A dash is nothing.
+    let count = |cell: &str| cell.parse::<u64>().unwrap_or(0);
+    of_kind.fold((0, 0), |(sent, heard), cells| (sent + count(cells[3]), heard + count(cells[5])))
+}
+
+/// Proposals that were sent by shards to an arbiter elsewhere, as their processes tell.
+fn proposals(kubectl: &Kubectl) -> u64 {
+    let said = kubectl.ok("get actors -o json");
+    let list: Value = serde_json::from_str(&said).unwrap();
+    let actors = list["items"].as_array().unwrap().iter().map(|actor| &actor["status"]);
+    let shards = actors.filter(|status| status["actorKind"] == "scheduler.shard");
+    let states = shards.map(|status| serde_json::from_str(status["state"].as_str().unwrap()).unwrap());
+    states.filter_map(|state: Value| state["proposals"]["sent"].as_u64()).sum()
+}
+
+#[test]
+fn every_kind_of_message_travels_under_load() {
+    let Some(ground) = Ground::start() else { return };
+    let _server = ground.api_server();
+    let kubectl = Kubectl::new(&ground.folder.path().join("kubeconfig"));
+    let part = |name: &str, more: &[&str], credentials: &str| {
+        let config = ground.path(&format!("{name}.kubeconfig"));
+        Process::start(ground.command(&[&[name, "--kubeconfig", &config], more].concat(), credentials), name)
+    };
+    let _schedulers = [(); 2].map(|()| part("scheduler", &[], "nats/scheduler.seed"));
+    let mut managers = [(); 2].map(|()| part("controller-manager", &[], "nats/controllers.seed"));
+    let _admission = Process::start(ground.command(&["admission"], "nats/admission.seed"), "admission");
+    let data = ground.path("");
+    let _node = part("kubelet", &["--runtime", "sim", "--node-name", "n1", "--data-dir", &data], "nats");
+    kubectl.run_with("apply -f -", POLICY).says(["no-bad-names created", "everywhere created"]);
+    kubectl.ok("create deployment web --image=registry.k8s.io/pause:3.10 --replicas=1");
+    eventually("both controller managers hear one another", || {
+        let silent = managers.iter().find(|manager| !manager.said().contains("hears the others"));
+        silent.map_or(Ok(()), |manager| Err(manager.said()))
+    });
+    // Placement asks for who is late. What is of the other's time stays in the sum: only one is left to tell.
+    managers[1].kill();
+    let mut round = 0;
+    eventually("everything travels", || {
+        round += 1;
+        kubectl.ok(&format!("scale deployment web --replicas={}", 2 + round % 2 * 20));
+        kubectl.ok(&format!("create configmap good-{round}"));
+        let proposals = proposals(&kubectl);
+        let output = ground.inspect("nats/inspector.seed");
+        let table = String::from_utf8(output.stdout).unwrap();
+        let missing: Vec<String> = TRAVELS
+            .iter()
+            .filter(|(role, kind, sent, heard, _)| {
+                let carried = carried(&table, role, kind);
+                carried.0 < *sent || carried.1 < *heard
+            })
+            .map(|(role, kind, _, _, what)| format!("{role} {kind}: {what}"))
+            .collect();
+        if missing.is_empty() && proposals > 0 { Ok(()) } else { Err(format!("{missing:?}, {proposals}\n{table}")) }
+    });
+}
