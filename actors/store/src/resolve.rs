@@ -5,12 +5,13 @@
 //! our predecessor followed by another write is a conflict, because no revision comes twice. A delete of it is nobody's
 //! in particular: it carries no bytes, and two callers must not both be told that it was theirs. A create that meets
 //! another's create proves nothing: it may be late, and land after that one's delete. What is not seen before the
-//! deadline stays unknown.
+//! deadline, or within [`LOOK`], stays unknown: callers have objects that wait for them, and look for themselves.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use oarlock_meta::Revision;
-use oarlock_runtime::Instant;
+use oarlock_runtime::{Instant, clock};
 use oarlock_storage::{Cause, Expect, GroupOutcome};
 
 use crate::batch::{Answer, Request, Write};
@@ -18,6 +19,10 @@ use crate::entry::Indexer;
 use crate::error::WriteError;
 use crate::event::{Event, EventKind};
 use crate::view::{Interest, View};
+
+/// What is not seen by then will hardly come: longer than etcd itself keeps a request that its leader has not answered (7 s), and than it takes to
+/// have another leader.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Waits for what an outcome needs, and makes the answer; `before` was applied before the commit began.
 pub(crate) async fn answer(
@@ -51,6 +56,7 @@ pub(crate) async fn answer(
             Ok(entries)
         }
         GroupOutcome::Unknown => {
+            let deadline = deadline.min(clock::after(LOOK));
             let mut entries = Vec::with_capacity(request.writes.len());
             for (index, write) in request.writes.iter().enumerate() {
                 let telling = |event: &Event| is_ours(event, write, indexer) || succeeds(event, write);

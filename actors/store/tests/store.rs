@@ -288,3 +288,14 @@ async fn a_delete_is_acknowledged_to_one_caller() {
     let lost = lost.await;
     assert!(matches!(lost, Err(WriteError::Unknown)), "{lost:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_lost_does_not_keep_its_caller_for_all_the_time_it_has() {
+    let system = system().await;
+    let faults = Faults { lose_answer: 0, drop: 100, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
+    let store = start(&system, Arc::new(FaultyLog::new(Arc::new(MemoryLog::new()), faults, 1))).await;
+    let began = clock::now();
+    let lost = store.write(create("a", 1), clock::after(Duration::from_secs(600))).await;
+    assert!(matches!(lost, Err(WriteError::Unknown)), "{lost:?}");
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
