@@ -117,7 +117,7 @@ fn scenes(text: &str) -> anyhow::Result<BTreeMap<String, Scene>> {
 
 /// One table: of each scene what was judged, and below that its faults.
 fn table(scenes: &BTreeMap<String, Scene>) -> String {
-    const RULES: [&str; 9] = ["log", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "2nd"];
+    const RULES: [&str; 10] = ["log", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "2nd", "F1"];
     let mut text =
         format!("| scene, fault | runs | calls | unknown | writes, s | reads, s | {} |\n", RULES.join(" | "));
     text += &format!("|---|---:|---:|---:|---:|---:|{}\n", "---:|".repeat(RULES.len()));

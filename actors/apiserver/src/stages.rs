@@ -114,7 +114,10 @@ pub(crate) async fn commit(
             .and_then(|first| first.ok_or(WriteError::Unknown))
     };
     match result {
-        Ok(entry) => Ok(Commit::Done(entry)),
+        Ok(entry) => {
+            tell(caller, &entry);
+            Ok(Commit::Done(entry))
+        }
         Err(WriteError::Conflict { cause: Cause::Fence, .. }) => Err(stale(caller)),
         Err(WriteError::Conflict { index, .. }) => Ok(Commit::Conflict { own: index == 0 }),
         Err(other) => Err(crate::errors::write(&other)),
@@ -129,6 +132,14 @@ fn fenced(caller: &Caller, append: Append) -> Result<Append, Status> {
     let key = row.and_then(|row| oarlock_registry::key::key(row, "", &claim.unit));
     let key = key.ok_or_else(|| Status::internal_error("the schema has no assignments"))?;
     Ok(append.fenced(Fence { key, at: claim.epoch }))
+}
+
+/// Lets the log say what was written under a claim (`--log oarlock_apiserver::fence=debug`), so that others can judge whether it was valid then.
+fn tell(caller: &Caller, entry: &Entry) {
+    if let Some(claim) = &caller.fence {
+        let (unit, epoch, revision) = (&claim.unit, claim.epoch, entry.revision);
+        tracing::debug!(target: "oarlock_apiserver::fence", %unit, %epoch, key = %entry.key, %revision, "written under a claim");
+    }
 }
 
 fn stale(caller: &Caller) -> Status {

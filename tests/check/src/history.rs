@@ -28,6 +28,8 @@ pub enum Line {
     Event(Event),
     /// A watch was given up by its client.
     End(End),
+    /// A write that was made under a claim.
+    Claim(Claim),
 }
 
 /// What the records cover.
@@ -272,6 +274,21 @@ pub struct End {
     pub through: Option<u64>,
 }
 
+/// A write that a server has made under `Oarlock-Fence: unit@epoch`, as it tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// For which unit.
+    pub unit: String,
+    /// The revision at which the unit was assigned, as the writer believed.
+    pub epoch: u64,
+    /// Where the write is in the log.
+    pub revision: u64,
+    /// What was written, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
 /// Where a line stands: file and line, both from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
@@ -334,6 +351,8 @@ pub struct History {
     pub calls: Vec<At<Call>>,
     /// The watches.
     pub watches: Vec<Watch>,
+    /// What was written under claims.
+    pub claims: Vec<At<Claim>>,
 }
 
 impl History {

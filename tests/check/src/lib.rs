@@ -14,9 +14,12 @@
 //! | W6 | a watch equals the log filtered by its selector, in order, once each, through all resumes; 410 only below the floor |
 //! | W7 | the pages of a list equal the state at one revision |
 //! | 2nd | small histories of one key have some linear order at all, whatever the log says |
+//! | F1 | a write under `unit@epoch` lies in the log between that epoch and the unit's next |
 //!
-//! [`placement`] judges something else, a log of nodes and pods: whether every pod was placed as its constraints want.
+//! Two more judge something else: [`placement`] a log of nodes and pods, whether every pod was placed as its constraints want; [`workloads`] (C1) one
+//! state of the API, whether everything is there that somebody wants, and nothing else.
 
+mod claims;
 pub mod history;
 pub mod linearizable;
 mod lists;
@@ -27,6 +30,7 @@ pub mod placement;
 mod read;
 mod report;
 mod watches;
+pub mod workloads;
 mod writes;
 
 pub use history::{History, Place};
@@ -43,5 +47,6 @@ pub fn check(history: &History) -> Report {
     watches::check(history, &log, &mut report);
     lists::check(history, &log, &mut report);
     opinion::check(history, &log, &written, &mut report);
+    claims::check(history, &log, &mut report);
     report
 }

@@ -132,6 +132,7 @@ impl Reading {
                 let (name, at) = (end.watch.clone(), end.at);
                 self.step(&name, at, None, At { is: Step::End(end), place })?;
             }
+            Line::Claim(claim) => history.claims.push(At { is: claim, place }),
         }
         Ok(())
     }

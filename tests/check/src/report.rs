@@ -29,11 +29,16 @@ pub enum Rule {
     W7,
     /// A general checker finds a linear order too.
     Second,
+    /// Fenced writes lie within their epochs.
+    F1,
 }
 
 impl Rule {
     /// All of them, as they are reported.
-    pub const ALL: [Self; 9] =
+    pub const ALL: [Self; 10] =
+        [Self::Log, Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::Second, Self::F1];
+    /// Those that are about clients and the log.
+    pub const OF_CLIENTS: [Self; 9] =
         [Self::Log, Self::W1, Self::W2, Self::W3, Self::W4, Self::W5, Self::W6, Self::W7, Self::Second];
 
     const fn name(self) -> (&'static str, &'static str) {
@@ -49,6 +54,7 @@ impl Rule {
             Self::W6 => ("W6", "watches equal the filtered log, in order, once each, through resumes"),
             Self::W7 => ("W7", "pages of a list equal the state at one revision"),
             Self::Second => ("2nd", "histories of single keys have a linear order (general checker)"),
+            Self::F1 => ("F1", "each fenced write lies within its epoch"),
         }
     }
 }

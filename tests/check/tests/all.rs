@@ -8,3 +8,4 @@ mod mutate;
 mod placement;
 mod program;
 mod properties;
+mod workloads;

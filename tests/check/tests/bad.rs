@@ -1,7 +1,7 @@
 //! Every rule before histories that break it, each beside one that nearly does.
 
-use oarlock_check::Rule::{Log, Second, W1, W2, W3, W4, W5, W6, W7};
-use oarlock_check::history::{Asked, Call, Line, Op, Reason, Record, Told};
+use oarlock_check::Rule::{F1, Log, Second, W1, W2, W3, W4, W5, W6, W7};
+use oarlock_check::history::{Asked, Call, Claim, Line, Op, Reason, Record, Told};
 
 use crate::build::*;
 
@@ -355,4 +355,40 @@ fn the_state_that_the_truth_begins_with_counts() {
     breaks(&lines(&log, [calls[1].clone(), late]), [W3]);
     let twice = [log[0].clone(), put(3, "n/a", 2), put(5, "n/a", 3)];
     breaks(&twice, [Log]);
+}
+
+/// A write at a revision under a claim to unit `u`.
+fn claimed(epoch: u64, revision: u64, key: Option<&str>) -> Line {
+    Line::Claim(Claim { unit: "u".to_owned(), epoch, revision, key: key.map(str::to_owned) })
+}
+
+#[test]
+fn a_fenced_write_lies_between_its_epoch_and_the_next() {
+    let unit = "oarlock.dev/assignments/u";
+    // Assigned at 1, given away at 4, deleted at 7.
+    let log = [
+        truth(8),
+        put(1, unit, None),
+        put(2, "m/a", None),
+        put(3, "oarlock.dev/assignments/other", None),
+        put(4, unit, 1),
+        put(5, "m/a", 2),
+        put(6, "m/b", None),
+        gone(7, unit, 4),
+        put(8, "m/c", None),
+    ];
+    let with = |claim: Line| [&log[..], &[claim]].concat();
+    breaks(&with(claimed(1, 2, Some("m/a"))), []);
+    breaks(&with(claimed(4, 5, Some("m/a"))), []);
+    breaks(&with(claimed(4, 6, None)), []);
+    // Who holds a unit may give it away: what is compared is what was there before.
+    breaks(&with(claimed(1, 4, Some(unit))), []);
+    // After the next epoch, before its own, under one that never was, after the end.
+    breaks(&with(claimed(1, 5, Some("m/a"))), [F1]);
+    breaks(&with(claimed(4, 2, Some("m/a"))), [F1]);
+    breaks(&with(claimed(3, 5, Some("m/a"))), [F1]);
+    breaks(&with(claimed(4, 8, Some("m/c"))), [F1]);
+    // Of what is not in the log, or is something else there.
+    breaks(&with(claimed(4, 9, None)), [F1]);
+    breaks(&with(claimed(4, 5, Some("m/b"))), [F1]);
 }

@@ -30,7 +30,7 @@ fn a_good_history_in_two_files_ends_with_0_and_a_table() {
     assert_eq!((code, complained.as_str()), (Some(0), ""));
     let rows: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
     assert_eq!(rows[..3], [["rule", "checked", "broken"], ["log", "1", "0"], ["W1", "1", "0"]], "{said}");
-    assert_eq!(rows.len(), 10, "{said}");
+    assert_eq!(rows.len(), 11, "{said}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_check::history::{Call, Outcome};
-use oarlock_check::{History, Rule, check};
+use oarlock_check::{History, Report, Rule, check};
 use oarlock_testkit::chaos::{Chaos, Link};
 use oarlock_testkit::history::Recorder;
 use oarlock_testkit::http::Who;
@@ -92,7 +92,7 @@ impl Scene {
 
     /// Ends the clients and then, with `end`, what stands in the way of the truth; reads the log, and judges.
     #[track_caller]
-    fn judge(&self, workload: Workload, end: impl FnOnce(), truth: &dyn Truth) {
+    fn judge(&self, workload: Workload, end: impl FnOnce(), truth: &dyn Truth) -> Report {
         let ended = self.recorder.now();
         let counts = workload.finish();
         eprintln!("{counts:?}");
@@ -101,18 +101,19 @@ impl Scene {
         truth.record(&self.recorder, &own);
         let history = History::read(&[self.recorder.flushed()]).unwrap();
         let report = check(&history);
-        let shown = report.show(&history, 10);
+        let shown = report.show(&history, 10).to_string();
         eprintln!("{shown}");
         self.silences.borrow().iter().for_each(|silence| silence.check(&history));
         assert!(report.violations.is_empty(), "{}\n{shown}", self.history.display());
         // Not every fault leaves a write without an answer.
         let unknown = |call: &Call| table::writes(call) && call.outcome == Outcome::Unknown;
         let unknown = history.calls.iter().any(|call| unknown(&call.is));
-        for rule in Rule::ALL.into_iter().filter(|rule| unknown || *rule != Rule::W5) {
+        for rule in Rule::OF_CLIENTS.into_iter().filter(|rule| unknown || *rule != Rule::W5) {
             assert!(report.checked(rule) > 0, "nothing was shown of {rule}");
         }
         assert_eq!(counts.other.into_inner(), 0, "refusals that no state explains");
         table::append(&self.name, &self.bites.borrow(), ended, &history, &report);
+        report
     }
 }
 

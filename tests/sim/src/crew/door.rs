@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use oarlock_check::history::Claim;
 use oarlock_client::{
     Event, Fence, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
 };
-use oarlock_meta::{Revision, Status};
+use oarlock_meta::Status;
 use oarlock_runtime::{Gate, clock};
 use oarlock_schema::Resource;
 use parking_lot::Mutex;
@@ -25,13 +26,6 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Between two attempts to be let in.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// A write that was made under a claim.
-#[derive(Clone, Debug)]
-pub(super) struct Claimed {
-    pub(super) fence: Fence,
-    pub(super) revision: Revision,
-}
-
 /// See the module's text. Clones are one.
 #[derive(Clone)]
 pub(super) struct Door {
@@ -40,7 +34,8 @@ pub(super) struct Door {
     pub(super) net: Gate,
     /// Of the process: what is dead hears nothing and is not heard.
     pub(super) life: CancellationToken,
-    pub(super) claimed: Arc<Mutex<Vec<Claimed>>>,
+    /// What was written under a claim.
+    pub(super) claims: Arc<Mutex<Vec<Claim>>>,
     pub(super) marks: Arc<Marks>,
 }
 
@@ -55,7 +50,8 @@ impl Door {
     fn note(&self, fence: Option<&Fence>, told: &Result<Reply, Status>) {
         match (fence, told) {
             (Some(fence), Ok(Reply::Object { object, .. })) if !object.revision.is_zero() => {
-                self.claimed.lock().push(Claimed { fence: fence.clone(), revision: object.revision });
+                let (unit, epoch, revision) = (fence.unit.to_string(), fence.epoch.get(), object.revision.get());
+                self.claims.lock().push(Claim { unit, epoch, revision, key: None });
             }
             (Some(_), Err(status)) if status.is_stale_owner() => self.marks.note("stale owner refused", 1),
             _ => {}

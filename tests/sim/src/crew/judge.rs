@@ -7,19 +7,7 @@ use oarlock_meta::Revision;
 use oarlock_schema::Obj;
 use serde_json::Value;
 
-use super::door::Claimed;
 use super::users::kind;
-
-/// F1: what was written under a claim lies between its epoch and the unit's next. `epochs`: of each unit, the revisions at which it was assigned.
-pub(super) fn fenced(claimed: &[Claimed], epochs: &BTreeMap<String, Vec<u64>>) {
-    for Claimed { fence, revision } in claimed {
-        let all = epochs.get(fence.unit.as_str()).map(Vec::as_slice).unwrap_or_default();
-        assert!(all.contains(&fence.epoch.get()), "{fence} was never assigned");
-        let next = all.iter().copied().filter(|epoch| *epoch > fence.epoch.get()).min().unwrap_or(u64::MAX);
-        let inside = (fence.epoch.get()..next).contains(&revision.get());
-        assert!(inside, "F1: a write under {fence} is at {revision}, its unit went on at {next}");
-    }
-}
 
 /// C1: what is not as it should be; empty when all is.
 pub(super) async fn workloads(client: &Client, wanted: &BTreeMap<String, u64>) -> Vec<String> {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use oarlock_bus::Exchange;
+use oarlock_check::history::{Claim, Line};
 use oarlock_client::{Client, Event, ListOptions};
 use oarlock_runtime::{Gate, Rng, clock, rng};
 use oarlock_storage::testing::faulty::Faults;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::door::{Claimed, Door};
+use super::door::Door;
 use super::judge::{self, Nodes};
 use super::member::{Member, Role};
 use super::users::{self, kind};
@@ -49,7 +50,7 @@ struct World {
     server: Arc<Replica>,
     net: Gate,
     marks: Arc<Marks>,
-    claimed: Arc<Mutex<Vec<Claimed>>>,
+    claims: Arc<Mutex<Vec<Claim>>>,
     members: Mutex<Vec<(Role, Arc<Member>)>>,
     /// Where they hear one another; some worlds have none.
     exchange: Option<Exchange>,
@@ -73,7 +74,7 @@ pub(super) async fn run(_: u64) -> Shown {
         server,
         net,
         marks,
-        claimed: Arc::default(),
+        claims: Arc::default(),
         members: Mutex::default(),
         exchange: rng.chance(3, 4).then(Exchange::new),
         hosts: AtomicU64::new(0),
@@ -98,12 +99,17 @@ pub(super) async fn run(_: u64) -> Shown {
     for (_, member) in members {
         member.end().await;
     }
-    let claimed = world.claimed.lock().clone();
+    let claims = std::mem::take(&mut *world.claims.lock());
+    let fenced = claims.len() as u64;
+    truth.close(Vec::new());
+    claims.into_iter().for_each(|claim| recorder.write(Line::Claim(claim)));
+    let history = recorder.read();
+    let report = oarlock_check::check(&history);
+    assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
     let epochs = recorder.writes("oarlock.dev/assignments/");
-    judge::fenced(&claimed, &epochs);
     let moved: usize = epochs.values().map(|epochs| epochs.len().saturating_sub(1)).sum();
     world.marks.note("unit moved", moved as u64);
-    Shown { marks: world.marks.all(), fenced: claimed.len() as u64 }
+    Shown { marks: world.marks.all(), fenced }
 }
 
 impl World {
@@ -113,7 +119,7 @@ impl World {
             wire: Arc::new(Wire::new(rng.fork(), Arc::clone(&self.marks))),
             net: self.net.clone(),
             life: CancellationToken::new(),
-            claimed: Arc::clone(&self.claimed),
+            claims: Arc::clone(&self.claims),
             marks: Arc::clone(&self.marks),
         }
     }
