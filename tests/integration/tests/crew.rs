@@ -29,10 +29,14 @@ fn nodes(cluster: &Cluster, count: &str) -> Process {
 }
 
 /// Each unit with its holder and epoch.
-type Units = BTreeMap<String, (String, u64)>;
+pub(crate) type Units = BTreeMap<String, (String, u64)>;
 
 fn units(cluster: &Cluster) -> Units {
-    let list: Value = serde_json::from_str(&cluster.kubectl().ok("get assignments -o json")).unwrap();
+    assigned(&serde_json::from_str(&cluster.kubectl().ok("get assignments -o json")).unwrap())
+}
+
+/// What a list of Assignments says.
+pub(crate) fn assigned(list: &Value) -> Units {
     let each = list["items"].as_array().unwrap().iter().map(|unit| {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let epoch = text(&unit["metadata"]["resourceVersion"]).parse().unwrap();
@@ -51,8 +55,13 @@ fn loads(units: &Units, of_role: impl Fn(&str) -> bool) -> BTreeMap<String, usiz
 
 /// Waits until all units are held, evenly by so many controller managers and so many schedulers.
 fn shared_by(cluster: &Cluster, managers: usize, of_schedulers: usize) -> Units {
+    shared(|| units(cluster), managers, of_schedulers)
+}
+
+/// The same of whatever says how they are.
+pub(crate) fn shared(read: impl Fn() -> Units, managers: usize, of_schedulers: usize) -> Units {
     eventually("the units are shared", || {
-        let units = units(cluster);
+        let units = read();
         let controllers = loads(&units, |name| name.starts_with("controllers-") || name.starts_with("singleton-"));
         let schedulers = loads(&units, |name| name.starts_with("shards-") || name == "arbiter");
         let even = |loads: &BTreeMap<String, usize>| {

@@ -2,7 +2,9 @@
 //!
 //! A fault must have left a mark, at the clients and on the link, or its run is void.
 
+pub(crate) mod claims;
 mod compose;
+mod crew;
 mod disk;
 mod embedded;
 mod isolated;

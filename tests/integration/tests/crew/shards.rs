@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use oarlock_check::placement::{Line, Log, Rule, Rules, judge};
+use oarlock_check::placement::{Log, Rule, Rules, judge};
 use oarlock_testkit::http::{Http, Who};
 use oarlock_testkit::nats::Nats;
 use oarlock_testkit::wait::eventually;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::load::{Load, MANY};
 use super::{API_ONLY, part};
-use crate::faults::truth::EmbeddedStore;
+use crate::faults::truth::{EmbeddedStore, placed};
 
 const NODES: usize = 50;
 /// Pods of half a core that a node of two cores takes.
@@ -41,12 +41,7 @@ fn arbiter(http: &Http, schedulers: &[Process]) -> Option<usize> {
 fn log(cluster: &Cluster) -> Log {
     let mut lines = Vec::new();
     EmbeddedStore(cluster.data_dir().store()).records(|record| {
-        let key = record.key.as_str().trim_start_matches("/registry/");
-        let key = key.strip_prefix("minions/").map_or_else(|| key.to_owned(), |name| format!("nodes/{name}"));
-        if key.starts_with("pods/") || key.starts_with("nodes/") {
-            let object = record.value.as_deref().map(|value| serde_json::from_slice(value).unwrap());
-            lines.push(Line { revision: record.revision.get(), key, object });
-        }
+        lines.extend(placed(record.key.as_str(), record.revision.get(), record.value.as_deref()));
     });
     Log::of(lines)
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use oarlock_check::placement;
 use oarlock_storage::embedded::Options;
 use oarlock_storage::{EmbeddedLog, Fatal, Log as _, Record, Revision};
 use oarlock_testkit::history::{Recorder, body, tag};
@@ -57,6 +58,25 @@ impl Truth for EmbeddedStore {
     }
 }
 
+/// One write. Keys are without what all begin with.
+pub(crate) struct Change {
+    pub key: String,
+    pub revision: u64,
+    /// The revision that it replaced.
+    pub prev: Option<u64>,
+    /// None: a delete.
+    pub value: Option<Vec<u8>>,
+}
+
+/// What placements are judged by, where a write is of that.
+pub(crate) fn placed(key: &str, revision: u64, value: Option<&[u8]>) -> Option<placement::Line> {
+    let key = key.strip_prefix(ROOT).unwrap_or(key);
+    let key = key.strip_prefix("minions/").map_or_else(|| key.to_owned(), |name| format!("nodes/{name}"));
+    let object = |value| serde_json::from_slice(value).unwrap();
+    let is_of_it = key.starts_with("pods/") || key.starts_with("nodes/");
+    is_of_it.then(|| placement::Line { revision, key, object: value.map(object) })
+}
+
 /// An etcd cluster, watched from its beginning through the gateway of the member with this client port.
 pub(crate) struct EtcdHistory {
     port: u16,
@@ -79,6 +99,38 @@ impl EtcdHistory {
         Self { port, live: Some(live) }
     }
 
+    /// Shows every write; the revision up to which it was read.
+    pub(crate) fn changes(&self, mut see: impl FnMut(Change)) -> u64 {
+        let now = self.post("/v3/kv/range", &json!({"key": BASE64.encode([0]), "limit": 1})).next().unwrap();
+        let through = number(&now["header"]["revision"]);
+        // Of each key that is there, the revision at which it was last written.
+        let mut there: BTreeMap<String, u64> = BTreeMap::new();
+        // Every revision has an event, so the last one is seen.
+        let answers: Box<dyn Iterator<Item = Value>> = match &self.live {
+            Some(live) => Box::new(live.iter()),
+            None => Box::new(self.answers()),
+        };
+        for answer in answers {
+            assert!(answer["result"]["canceled"].is_null(), "the beginning is gone: {answer}");
+            let events = answer["result"]["events"].as_array().cloned().unwrap_or_default();
+            for event in &events {
+                let (kv, gone) = (&event["kv"], event["type"] == "DELETE");
+                let (key, revision) = (String::from_utf8(bytes(&kv["key"])).unwrap(), number(&kv["mod_revision"]));
+                let prev = if gone { there.remove(&key) } else { there.insert(key.clone(), revision) };
+                if let Some(key) = key.strip_prefix(ROOT) {
+                    let value = (!gone).then(|| bytes(&kv["value"]));
+                    see(Change { key: key.to_owned(), revision, prev, value });
+                }
+            }
+            // The servers live, and may have written since.
+            let told = events.last().map_or(0, |last| number(&last["kv"]["mod_revision"]));
+            if told >= through {
+                return told;
+            }
+        }
+        panic!("the history ends before {through}");
+    }
+
     fn answers(&self) -> impl Iterator<Item = Value> + use<> {
         let everything = json!({"key": BASE64.encode([0]), "range_end": BASE64.encode([0]), "start_revision": "1"});
         self.post("/v3/watch", &json!({"create_request": everything}))
@@ -99,34 +151,9 @@ impl EtcdHistory {
 
 impl Truth for EtcdHistory {
     fn record(&self, recorder: &Recorder, own: &[String]) {
-        let now = self.post("/v3/kv/range", &json!({"key": BASE64.encode([0]), "limit": 1})).next().unwrap();
-        let mut through = number(&now["header"]["revision"]);
-        // Of each key that is there, the revision at which it was last written.
-        let mut there: BTreeMap<String, u64> = BTreeMap::new();
-        // Every revision has an event, so the last one is seen.
-        let answers: Box<dyn Iterator<Item = Value>> = match &self.live {
-            Some(live) => Box::new(live.iter()),
-            None => Box::new(self.answers()),
-        };
-        for answer in answers {
-            assert!(answer["result"]["canceled"].is_null(), "the beginning is gone: {answer}");
-            let events = answer["result"]["events"].as_array().cloned().unwrap_or_default();
-            for event in &events {
-                let (kv, gone) = (&event["kv"], event["type"] == "DELETE");
-                let (key, revision) = (String::from_utf8(bytes(&kv["key"])).unwrap(), number(&kv["mod_revision"]));
-                let prev = if gone { there.remove(&key) } else { there.insert(key.clone(), revision) };
-                if key.starts_with(ROOT) {
-                    let value = (!gone).then(|| bytes(&kv["value"]));
-                    recorder.write(&line(&key, revision, prev, value.as_deref()));
-                }
-            }
-            // The servers live, and may have written since.
-            let told = events.last().map_or(0, |last| number(&last["kv"]["mod_revision"]));
-            if told >= through {
-                through = told;
-                break;
-            }
-        }
+        let through = self.changes(|Change { key, revision, prev, value }| {
+            recorder.write(&line(&key, revision, prev, value.as_deref()));
+        });
         recorder.write(&json!({"line": "truth", "after": 0, "through": through, "own": own}));
     }
 }

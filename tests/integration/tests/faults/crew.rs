@@ -1,0 +1,395 @@
+//! Everything at once, and at work: two API servers over three members of etcd, two controller managers, two schedulers, simulated nodes and a bus of three
+//! servers serve users, while one after the other of them is killed, stopped, cut off, or restarted as in an upgrade.
+//!
+//! After each fault C1 holds within [`HEALED`]. In the end the log judges: what recorded clients saw (W1 to W7), that each fenced write lies within its
+//! epoch (F1), and that pods were placed as they may be (S1).
+
+mod api;
+mod part;
+mod users;
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use oarlock_check::history::Line;
+use oarlock_check::{Rule, placement, workloads};
+use oarlock_testkit::chaos::{Chaos, Link};
+use oarlock_testkit::nats::Nats;
+use oarlock_testkit::wait::{Deadline, eventually, pause};
+use oarlock_testkit::workload::{Collection, Workload};
+use oarlock_testkit::{Cluster, Etcd, Signal, port};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use self::api::Api;
+use self::part::Part;
+use self::users::Users;
+use super::claims::{self, claims};
+use super::truth::{EtcdHistory, placed};
+use super::{API_ONLY, Scene, address, revive, servers, ways};
+
+const ALL: [usize; 3] = [0, 1, 2];
+/// Within this after its healing a fault is made good.
+const HEALED: Duration = Duration::from_secs(30);
+/// As long as whoever decides is stopped.
+const SLEEP: Duration = Duration::from_secs(20);
+/// As long as there is no bus: longer than a Lease.
+const NO_BUS: Duration = Duration::from_secs(30);
+/// For how many revisions others' work may be unknown to who decides: what some hundred milliseconds write.
+const LAG: u64 = 300;
+
+/// Who works on units, by role.
+const MANAGERS: usize = 0;
+const SCHEDULERS: usize = 1;
+
+/// Everything that runs.
+struct Fleet {
+    scene: Scene,
+    workload: Workload,
+    at_work: AtWork,
+    api: Api,
+    etcd: RefCell<Etcd>,
+    servers: [Cluster; 2],
+    /// Of each server, how recorded clients reach it, and how everybody else does.
+    links: [[Link; 2]; 2],
+    buses: Vec<Nats>,
+    crew: [[Part; 2]; 2],
+    nodes: Part,
+    /// A node that takes naps, but not while this is locked.
+    napping: Arc<Mutex<Part>>,
+    /// Each fault, and how long it took to be made good.
+    healed: Vec<(&'static str, f64)>,
+    _network: Chaos,
+}
+
+/// Users, and a node that naps among them; they go home with this value.
+struct AtWork {
+    users: Arc<Users>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl AtWork {
+    fn start(users: Users, napping: &Arc<Mutex<Part>>) -> Self {
+        let users = Arc::new(users);
+        let work = Arc::clone(&users);
+        let (others, node) = (Arc::clone(&users), Arc::clone(napping));
+        let nap = move || {
+            while others.go_on(5) {
+                let node = node.lock();
+                node.signal(Signal::STOP);
+                others.go_on(5);
+                node.signal(Signal::CONT);
+            }
+        };
+        let threads = vec![std::thread::spawn(move || work.run()), std::thread::spawn(nap)];
+        Self { users, threads }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.users.end();
+        for thread in self.threads.drain(..) {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "users have failed");
+        }
+    }
+}
+
+/// Three servers of one bus.
+fn buses() -> Result<Vec<Nats>, String> {
+    let ports = ALL.map(|_| port::own());
+    let routes = ports.map(|port| format!("\"nats://127.0.0.1:{port}\"")).join(", ");
+    let start = |(at, port): (usize, u16)| {
+        let cluster = format!("name: crew, listen: \"127.0.0.1:{port}\", routes: [{routes}]");
+        Nats::start(&format!("server_name: s{at}\ncluster {{ {cluster} }}\n"))
+    };
+    ports.into_iter().enumerate().map(start).collect()
+}
+
+impl Fleet {
+    /// Everything up and at work; or why it cannot be had here.
+    fn start() -> Result<Self, String> {
+        let etcd = Etcd::start(ALL.len())?;
+        let buses = buses()?;
+        let network = Chaos::new();
+        let of = ["a", "b"].map(|server| servers(&ways(&network, server, &etcd, &ALL)));
+        let log = ["--log", claims::LOG];
+        let one = Cluster::up(&[[of[0].as_str()].as_slice(), &API_ONLY, &log].concat());
+        let two = one.replica(&[of[1].as_str(), log[0], log[1]]);
+        let mut scene = Scene::new("crew", &one);
+        scene.options.collections = vec![Collection::secrets("recorded")];
+        // There is other work to do.
+        scene.options.clients = 3;
+        let ((to_a, a), (to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
+        let crew = [("a", &one), ("b", &two)].map(|(name, server)| scene.chaos.link("crew", name, address(server)));
+        let api = Api::new([(&a, &crew[0]), (&b, &crew[1])].map(|(way, link)| way.http.at(link.address())));
+        api.create("/api/v1/namespaces", &json!({"metadata": {"name": "recorded"}}));
+
+        let at: Vec<String> = crew.iter().map(|link| format!("https://{}", link.address())).collect();
+        let urls: Vec<String> = buses.iter().map(Nats::url).collect();
+        let part = |name: &'static str, more: &[&str]| {
+            let kubeconfig = one.data_dir().component_kubeconfig(name).display().to_string();
+            let (at, urls) = (at.join(","), urls.join(","));
+            let mut words = vec!["--kubeconfig", &kubeconfig, "--server", &at];
+            // Nodes of the simulated kind are no members: each would need a credential of its own.
+            words.extend(if name == "kubelet" { vec![] } else { vec!["--nats-servers", &urls] });
+            Part::start(name, words.iter().chain(more).map(|word| (*word).to_owned()).collect())
+        };
+        let data = one.data_dir().root().display().to_string();
+        let sim = ["--runtime", "sim", "--data-dir", &data];
+        let crew_parts = ["controller-manager", "scheduler"].map(|name| [(); 2].map(|()| part(name, &[])));
+        let nodes = part("kubelet", &[&sim[..], &["--count", "3"]].concat());
+        let napping = Arc::new(Mutex::new(part("kubelet", &[&sim[..], &["--node-name", "napping"]].concat())));
+        let fleet = Self {
+            workload: scene.start(vec![a, b]),
+            at_work: AtWork::start(Users::new(api.clone()), &napping),
+            scene,
+            api,
+            etcd: RefCell::new(etcd),
+            servers: [one, two],
+            links: [[to_a, crew[0].clone()], [to_b, crew[1].clone()]],
+            buses,
+            crew: crew_parts,
+            nodes,
+            napping,
+            healed: Vec::new(),
+            _network: network,
+        };
+        fleet.balanced();
+        Ok(fleet)
+    }
+
+    /// Waits until all units are where they belong.
+    fn balanced(&self) {
+        crate::crew::shared(|| self.api.units(), 2, 2);
+    }
+
+    /// Users and recorded clients get on.
+    #[track_caller]
+    fn works(&self) {
+        self.workload.goes_on(20, 5);
+        self.at_work.users.go_on(6);
+    }
+
+    #[track_caller]
+    fn works_for(&self, time: Duration) {
+        let over = Deadline::after(time);
+        while !over.passed() {
+            self.workload.goes_on(20, 5);
+            self.at_work.users.go_on(2);
+        }
+    }
+
+    /// C1: with nobody disturbing anything any more, everything is as it is wanted.
+    #[track_caller]
+    fn made_good(&mut self, fault: &'static str) {
+        // In this order: who naps waits for users.
+        let node = self.napping.lock();
+        let rest = self.at_work.users.rest();
+        let (began, deadline) = (self.scene.recorder.now(), Deadline::after(HEALED));
+        let mut last = String::new();
+        loop {
+            let wrong = workloads::judge(&self.api.state(), rest.wanted());
+            if wrong.is_empty() {
+                break;
+            }
+            last = wrong.iter().map(|wrong| format!("{wrong}\n")).collect();
+            assert!(!deadline.passed(), "C1: {HEALED:?} after {fault}:\n{last}");
+            pause();
+        }
+        drop((rest, node));
+        let took = (self.scene.recorder.now() - began) as f64 / 1e9;
+        eprintln!("{fault}: made good in {took:.1} s; what was wrong last:\n{last}");
+        self.healed.push((fault, took));
+    }
+
+    /// Which of a role holds a unit.
+    fn holder(&self, role: usize, unit: &str) -> usize {
+        let (member, _) = self.api.units()[unit].clone();
+        let found = self.crew[role].iter().position(|part| part.is(&member));
+        found.unwrap_or_else(|| panic!("nobody says that it is {member}"))
+    }
+
+    /// Does something to an API server after which it does not run, and starts it again.
+    fn api_server(&mut self, fault: &'static str, at: usize, act: fn(&mut Cluster)) {
+        let (server, links) = (&mut self.servers[at], &self.links[at]);
+        self.scene.bites(fault, || act(server), || [links[0].marks().broken, links[1].marks().broken]);
+        self.works();
+        revive(&mut self.servers[at], &self.links[at][0]);
+        self.links[at][1].retarget(address(&self.servers[at]));
+    }
+
+    /// Does something to whoever of a role holds a unit, after which it does not run, and starts it again.
+    fn member(&mut self, fault: &'static str, (role, at): (usize, usize), unit: &str, act: fn(&mut Part)) {
+        let (part, api) = (&mut self.crew[role][at], &self.api);
+        self.scene.bites(fault, || act(part), || [api.epoch(unit)]);
+        self.works();
+        self.crew[role][at].again();
+    }
+
+    fn leader(&mut self) {
+        let leader = self.etcd.borrow().leader();
+        let others = (leader + 1) % ALL.len();
+        let term = || [self.etcd.borrow().status(others)["raftTerm"].as_u64().unwrap()];
+        self.scene.bites("kill -9 of etcd's leader", || self.etcd.borrow_mut().kill(leader), term);
+        self.works();
+        self.etcd.borrow_mut().restart(leader);
+    }
+
+    fn sleeper(&mut self) {
+        let at = self.holder(SCHEDULERS, "arbiter");
+        let sleeper = &self.crew[SCHEDULERS][at];
+        let epoch = || [self.api.epoch("arbiter")];
+        self.scene.bites("SIGSTOP of whoever decides, for 20 s", || sleeper.signal(Signal::STOP), epoch);
+        self.works_for(SLEEP);
+        sleeper.signal(Signal::CONT);
+    }
+
+    /// Nobody hears anybody: nothing moves, and everything goes on.
+    fn no_bus(&mut self) {
+        self.balanced();
+        let before = self.api.units();
+        let [[a, b], [c, d]] = &self.crew;
+        let lonely = || [a, b, c, d].map(|part| part.told("hears nobody"));
+        let heard = || [a, b, c, d].map(|part| part.told("hears the others"));
+        let before_that = heard();
+        self.scene.bites(
+            "all servers of the bus killed, for 30 s",
+            || self.buses.iter_mut().for_each(Nats::kill),
+            lonely,
+        );
+        self.works_for(NO_BUS);
+        assert_eq!(self.api.units(), before, "nobody can be suspected");
+        self.buses.iter_mut().for_each(Nats::restart);
+        eventually("all hear one another again", || {
+            let now = heard();
+            if now.iter().zip(before_that).all(|(now, before)| *now > before) {
+                Ok(())
+            } else {
+                Err(format!("{now:?}"))
+            }
+        });
+    }
+
+    /// Every process ends in order and is started again, one after the other.
+    fn upgrade(&mut self) {
+        let ended = Cell::new(0_u64);
+        let count = || [ended.get()];
+        for member in ALL {
+            let end = || {
+                let mut etcd = self.etcd.borrow_mut();
+                etcd.signal(member, Signal::TERM);
+                let _said = etcd.wait_for_end(member);
+                ended.set(ended.get() + 1);
+            };
+            self.scene.bites("upgrade: a member of etcd", end, count);
+            self.works();
+            self.etcd.borrow_mut().restart(member);
+        }
+        for at in [0, 1] {
+            self.api_server("upgrade: an API server", at, |server| assert_eq!(server.stop(), Some(0)));
+        }
+        for (role, unit, fault) in [
+            (MANAGERS, "controllers-0", "upgrade: a controller manager"),
+            (SCHEDULERS, "arbiter", "upgrade: a scheduler"),
+        ] {
+            // Whoever has it now, and then whoever has got it.
+            for _ in 0..2 {
+                let at = self.holder(role, unit);
+                self.member(fault, (role, at), unit, Part::end);
+            }
+        }
+        let mut node = self.napping.lock();
+        for part in [&mut self.nodes, &mut *node] {
+            let end = || {
+                part.end();
+                ended.set(ended.get() + 1);
+            };
+            self.scene.bites("upgrade: kubelets", end, count);
+            part.again();
+        }
+        drop(node);
+        for bus in &mut self.buses {
+            let end = || {
+                bus.stop();
+                ended.set(ended.get() + 1);
+            };
+            self.scene.bites("upgrade: a server of the bus", end, count);
+            bus.restart();
+        }
+        self.works();
+    }
+
+    /// A node is silent until nobody believes in it any more, and comes back.
+    fn lost_node(&mut self) {
+        let node = self.napping.lock();
+        let lost = || [self.api.lost_nodes()];
+        self.scene.bites("SIGSTOP of a node until it counts as lost", || node.signal(Signal::STOP), lost);
+        self.works();
+        node.signal(Signal::CONT);
+        eventually("the node is ready again", || match self.api.lost_nodes() {
+            0 => Ok(()),
+            lost => Err(lost),
+        });
+    }
+
+    /// Judges what clients have seen, by the log, and the log itself.
+    fn judge(self) {
+        let Self { scene, workload, at_work, etcd, servers, healed, .. } = self;
+        drop(at_work);
+        let truth = EtcdHistory::of(etcd.borrow().ports(0).0);
+        let tell = || {
+            let said = servers.iter().flat_map(|server| claims(&server.said_in_log()));
+            said.for_each(|claim| scene.recorder.write(&Line::Claim(claim)));
+        };
+        let report = scene.judge(workload, tell, &truth);
+        assert!(report.checked(Rule::F1) > 0, "void: nothing was written under a claim");
+        let mut pods = Vec::new();
+        truth.changes(|change| pods.extend(placed(&change.key, change.revision, change.value.as_deref())));
+        let findings =
+            placement::judge(&placement::Log::of(pods), &placement::Rules { lag: LAG, ..Default::default() });
+        println!("{}", findings.show(10));
+        assert!(findings.broken.is_empty(), "{}", findings.show(10));
+        assert!(findings.bindings > 0, "void: nothing was bound");
+        let table: Vec<String> = healed.iter().map(|(fault, took)| format!("{fault:<45} {took:>5.1} s")).collect();
+        println!("from the healing of a fault to C1:\n{}", table.join("\n"));
+    }
+}
+
+#[test]
+fn users_are_served_through_the_loss_of_anything() {
+    let Ok(mut fleet) = Fleet::start().map_err(|why| eprintln!("SKIPPED: {why}: the crew was not tried")) else {
+        return;
+    };
+    fleet.works();
+    fleet.made_good("nothing");
+
+    let fault = "kill -9 of an API server";
+    fleet.api_server(fault, 0, Cluster::kill);
+    fleet.made_good(fault);
+
+    for (role, unit, fault) in [
+        (MANAGERS, "coordinator-controllers", "kill -9 of a controller manager"),
+        (SCHEDULERS, "arbiter", "kill -9 of whoever decides"),
+    ] {
+        let at = fleet.holder(role, unit);
+        fleet.member(fault, (role, at), unit, Part::kill);
+        fleet.made_good(fault);
+    }
+
+    let rest: [(fn(&mut Fleet), &str); 5] = [
+        (Fleet::leader, "kill -9 of etcd's leader"),
+        (Fleet::sleeper, "SIGSTOP of whoever decides"),
+        (Fleet::no_bus, "no bus"),
+        (Fleet::upgrade, "an upgrade"),
+        (Fleet::lost_node, "a lost node"),
+    ];
+    for (strike, fault) in rest {
+        strike(&mut fleet);
+        fleet.made_good(fault);
+    }
+    fleet.judge();
+}

@@ -1,0 +1,92 @@
+//! The API behind whichever server answers.
+
+use std::time::Duration;
+
+use oarlock_check::workloads::State;
+use oarlock_testkit::http::{Answer, Http};
+use oarlock_testkit::wait::eventually;
+use serde_json::{Value, json};
+
+use crate::crew::{Units, assigned};
+
+/// After this much silence of a server another is asked.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Ways to all servers; each call goes to the first that has an answer.
+#[derive(Clone)]
+pub(super) struct Api(Vec<Http>);
+
+impl Api {
+    pub(super) fn new(ways: impl IntoIterator<Item = Http>) -> Self {
+        Self(ways.into_iter().map(|way| way.patience(PATIENCE)).collect())
+    }
+
+    /// Calls until the answer has one of these codes.
+    #[track_caller]
+    pub(super) fn surely(&self, method: &str, path: &str, body: Option<&Value>, done: &[u16]) -> Answer {
+        let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let headers: &[(&str, &str)] = if body.is_some() { &[("Content-Type", media)] } else { &[] };
+        let body = body.map(Value::to_string).unwrap_or_default();
+        eventually(&format!("{method} {path}"), || {
+            let mut why = String::new();
+            for way in &self.0 {
+                match way.try_send(method, path, headers, body.as_bytes()) {
+                    Ok(answer) if done.contains(&answer.code) => return Ok(answer),
+                    Ok(answer) => why += &answer.to_string(),
+                    Err(error) => why += &error.to_string(),
+                }
+            }
+            Err(why)
+        })
+    }
+
+    #[track_caller]
+    pub(super) fn get(&self, path: &str) -> Value {
+        self.surely("GET", path, None, &[200]).json()
+    }
+
+    /// Creates something, unless an earlier attempt already has.
+    #[track_caller]
+    pub(super) fn create(&self, path: &str, object: &Value) {
+        self.surely("POST", path, Some(object), &[201, 409]);
+    }
+
+    /// Deletes something, unless an earlier attempt already has.
+    #[track_caller]
+    pub(super) fn delete(&self, path: &str, propagation: &str) {
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation});
+        self.surely("DELETE", path, Some(&options), &[200, 202, 404]);
+    }
+
+    pub(super) fn units(&self) -> Units {
+        assigned(&self.get("/apis/oarlock.dev/v1/assignments"))
+    }
+
+    /// The epoch of a unit: it grows when the unit moves.
+    pub(super) fn epoch(&self, unit: &str) -> u64 {
+        self.units()[unit].1
+    }
+
+    /// Nodes that nobody hears of.
+    pub(super) fn lost_nodes(&self) -> u64 {
+        let nodes = self.get("/api/v1/nodes");
+        let conditions = |node: &Value| node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let is_lost =
+            |node: &&Value| conditions(node).iter().any(|one| one["type"] == "Ready" && one["status"] != "True");
+        nodes["items"].as_array().unwrap().iter().filter(is_lost).count() as u64
+    }
+
+    /// Everything that C1 is judged by.
+    pub(super) fn state(&self) -> State {
+        let list = |path: &str| self.get(path)["items"].as_array().cloned().unwrap_or_default();
+        State {
+            namespaces: list("/api/v1/namespaces"),
+            deployments: list("/apis/apps/v1/deployments"),
+            replica_sets: list("/apis/apps/v1/replicasets"),
+            pods: list("/api/v1/pods"),
+            services: list("/api/v1/services"),
+            endpoint_slices: list("/apis/discovery.k8s.io/v1/endpointslices"),
+            endpoints: list("/api/v1/endpoints"),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! One of our parts in a process of its own, which goes and comes back.
+
+use std::process::Command;
+
+use oarlock_testkit::{Process, Signal};
+
+/// A process, and how it is started.
+pub(super) struct Part {
+    name: &'static str,
+    words: Vec<String>,
+    process: Process,
+}
+
+fn start(name: &str, words: &[String]) -> Process {
+    let mut command = Command::new(oarlock_testkit::oarlock());
+    command.arg(name).args(words);
+    Process::start(command, name)
+}
+
+impl Part {
+    pub(super) fn start(name: &'static str, words: Vec<String>) -> Self {
+        let process = start(name, &words);
+        Self { name, words, process }
+    }
+
+    pub(super) fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Ends it in order.
+    #[track_caller]
+    pub(super) fn end(&mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.process.wait_for_end(), Some(0), "{}", self.said());
+    }
+
+    /// Starts it again after its end.
+    pub(super) fn again(&mut self) {
+        self.process = start(self.name, &self.words);
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// What it has said since it was started last.
+    pub(super) fn said(&self) -> String {
+        self.process.said()
+    }
+
+    /// How often it has said this since then.
+    pub(super) fn told(&self, what: &str) -> u64 {
+        self.said().matches(what).count() as u64
+    }
+
+    /// Whether it is this member of its role: it says as whom it has joined the bus.
+    pub(super) fn is(&self, member: &str) -> bool {
+        let said = self.said();
+        said.lines().any(|line| line.contains("bus connected") && line.contains(&format!("/{member} ")))
+    }
+}

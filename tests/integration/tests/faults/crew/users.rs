@@ -1,0 +1,188 @@
+//! Users at work: Deployments are made, scaled and deleted, Services with them; pods without an owner come and go, and so do whole namespaces.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use oarlock_check::workloads::Wanted;
+use oarlock_testkit::wait::{Deadline, eventually, pause};
+use parking_lot::{Mutex, MutexGuard};
+use serde_json::{Value, json};
+
+use super::api::Api;
+
+/// Where most of it happens.
+const HOME: &str = "work";
+/// As many of each are there at most, so that what happens to one is much.
+const DEPLOYMENTS: usize = 6;
+const PODS: usize = 3;
+const NAMESPACES: usize = 2;
+const REPLICAS: usize = 4;
+/// A user thinks for so long.
+const THINKS: Duration = Duration::from_millis(150);
+
+/// They say what they want until it is done; what they want is known at any time.
+pub(super) struct Users {
+    api: Api,
+    work: Mutex<Work>,
+    steps: AtomicU64,
+    enough: AtomicBool,
+}
+
+#[derive(Default)]
+struct Work {
+    wanted: Wanted,
+    made: u64,
+    drawn: u64,
+}
+
+/// Nobody wants anything new as long as it lives.
+pub(super) struct Rest<'a>(MutexGuard<'a, Work>);
+
+impl Rest<'_> {
+    pub(super) fn wanted(&self) -> &Wanted {
+        &self.0.wanted
+    }
+}
+
+impl Users {
+    /// Who works through `api`, in a namespace of their own.
+    pub(super) fn new(api: Api) -> Self {
+        let mut work = Work::default();
+        work.namespace(&api, HOME);
+        Self { api, work: Mutex::new(work), steps: AtomicU64::new(0), enough: AtomicBool::new(false) }
+    }
+
+    /// Works until it is enough.
+    pub(super) fn run(&self) {
+        while !self.enough.load(Ordering::Relaxed) {
+            self.work.lock().step(&self.api);
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            let thinks = Deadline::after(THINKS);
+            while !thinks.passed() {
+                pause();
+            }
+        }
+    }
+
+    pub(super) fn end(&self) {
+        self.enough.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn rest(&self) -> Rest<'_> {
+        Rest(self.work.lock())
+    }
+
+    /// Waits until so much more was done; `false` when it is enough before that.
+    #[track_caller]
+    pub(super) fn go_on(&self, steps: u64) -> bool {
+        let until = self.steps.load(Ordering::Relaxed) + steps;
+        eventually("users get on", || {
+            let (now, enough) = (self.steps.load(Ordering::Relaxed), self.enough.load(Ordering::Relaxed));
+            if enough || now >= until { Ok(!enough) } else { Err(now) }
+        })
+    }
+}
+
+impl Work {
+    fn draw(&mut self, below: usize) -> usize {
+        self.drawn = self.drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.drawn >> 33).unwrap() % below
+    }
+
+    /// One of these, if there is one.
+    fn one_of<'a>(&mut self, mut names: impl ExactSizeIterator<Item = &'a String>) -> Option<&'a String> {
+        let count = names.len();
+        if count == 0 { None } else { names.nth(self.draw(count)) }
+    }
+
+    fn step(&mut self, api: &Api) {
+        self.made += 1;
+        let (name, what) = (format!("n{}", self.made), self.draw(16));
+        let wanted = self.wanted.clone();
+        match what {
+            0..4 if wanted.deployments.len() < DEPLOYMENTS => {
+                let replicas = self.draw(REPLICAS + 1) as u64;
+                self.deployment(api, HOME, &name, replicas);
+            }
+            0..6 => {
+                let own = wanted.deployments.keys().filter(|name| name.starts_with(HOME)).collect::<Vec<_>>();
+                if let Some(key) = self.one_of(own.into_iter()) {
+                    self.deployment_goes(api, key);
+                }
+            }
+            6..11 => {
+                if let Some(key) = self.one_of(wanted.deployments.keys()) {
+                    let replicas = self.draw(REPLICAS + 1) as u64;
+                    api.surely("PATCH", &deployment_path(key), Some(&json!({"spec": {"replicas": replicas}})), &[200]);
+                    self.wanted.deployments.insert(key.clone(), replicas);
+                }
+            }
+            11..13 if wanted.pods.len() < PODS => {
+                let pod = json!({"metadata": {"name": name}, "spec": spec()});
+                api.create(&format!("/api/v1/namespaces/{HOME}/pods"), &pod);
+                self.wanted.pods.insert(format!("{HOME}/{name}"));
+            }
+            11..14 => {
+                if let Some(key) = self.one_of(wanted.pods.iter()) {
+                    api.delete(&path("/api/v1", key, "pods"), "Background");
+                    self.wanted.pods.remove(key);
+                }
+            }
+            _ if wanted.namespaces.len() < NAMESPACES => {
+                self.namespace(api, &name);
+                self.deployment(api, &name, "web", 2);
+            }
+            _ => {
+                let gone: Vec<&String> = wanted.namespaces.iter().filter(|name| *name != HOME).collect();
+                for name in gone {
+                    api.delete(&format!("/api/v1/namespaces/{name}"), "Background");
+                    let within = format!("{name}/");
+                    self.wanted.namespaces.remove(name);
+                    self.wanted.deployments.retain(|key, _| !key.starts_with(&within));
+                    self.wanted.services.retain(|key| !key.starts_with(&within));
+                }
+            }
+        }
+    }
+
+    fn namespace(&mut self, api: &Api, name: &str) {
+        api.create("/api/v1/namespaces", &json!({"metadata": {"name": name}}));
+        self.wanted.namespaces.insert(name.to_owned());
+    }
+
+    /// A Deployment, and a Service in front of it.
+    fn deployment(&mut self, api: &Api, namespace: &str, name: &str, replicas: u64) {
+        let labels = json!({"app": name});
+        let template = json!({"metadata": {"labels": labels}, "spec": spec()});
+        let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": template});
+        let deployment = json!({"metadata": {"name": name}, "spec": spec});
+        api.create(&format!("/apis/apps/v1/namespaces/{namespace}/deployments"), &deployment);
+        let service = json!({"metadata": {"name": name}, "spec": {"selector": labels, "ports": [{"port": 80}]}});
+        api.create(&format!("/api/v1/namespaces/{namespace}/services"), &service);
+        let key = format!("{namespace}/{name}");
+        self.wanted.deployments.insert(key.clone(), replicas);
+        self.wanted.services.insert(key);
+    }
+
+    fn deployment_goes(&mut self, api: &Api, key: &str) {
+        // In the foreground it goes last, and its finalizer with it.
+        let propagation = ["Background", "Foreground"][self.draw(2)];
+        api.delete(&deployment_path(key), propagation);
+        api.delete(&path("/api/v1", key, "services"), "Background");
+        self.wanted.deployments.remove(key);
+        self.wanted.services.remove(key);
+    }
+}
+
+fn path(group: &str, key: &str, plural: &str) -> String {
+    let (namespace, name) = key.split_once('/').unwrap();
+    format!("{group}/namespaces/{namespace}/{plural}/{name}")
+}
+
+fn deployment_path(key: &str) -> String {
+    path("/apis/apps/v1", key, "deployments")
+}
+
+fn spec() -> Value {
+    json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]})
+}
