@@ -1,6 +1,7 @@
 //! Controllers and schedulers in several processes: all work, nobody works on what is another's, and the loss of one is made good.
 
 mod beside;
+mod churn;
 mod heard;
 mod load;
 mod shards;

@@ -184,6 +184,8 @@ async fn work(mut turn: Turn, permit: OwnedSemaphorePermit, ctx: LoopCtx) {
     let result = fence::scope(turn.claim.fence.clone(), shared.reconcile.reconcile(&turn.key)).await;
     turn.finished = true;
     let (key, queue) = (&turn.key, &shared.queue);
+    let claim = turn.claim.fence.as_ref().map(tracing::field::display);
+    tracing::debug!(target: "oarlock_informer::reconcile", controller = name, %key, claim, ok = result.is_ok(), "reconciled");
     let mut counts = shared.counts.lock();
     match result {
         Ok(requeue) => {
