@@ -81,10 +81,10 @@ fn what_is_as_it_should_be_is_not_complained_of() {
 
 #[test]
 fn exactly_what_is_wanted_is_there() {
-    breaks(|_, wanted| drop(wanted.pods.insert("work/more".to_owned())), &[Missing]);
-    breaks(|_, wanted| drop(wanted.deployments.insert("work/more".to_owned(), 0)), &[Missing]);
-    breaks(|_, wanted| drop(wanted.services.insert("work/more".to_owned())), &[Missing]);
-    breaks(|_, wanted| drop(wanted.namespaces.insert("more".to_owned())), &[Missing]);
+    breaks(|_, wanted| wanted.pods.extend(["work/more".to_owned()]), &[Missing]);
+    breaks(|_, wanted| wanted.deployments.extend([("work/more".to_owned(), 0)]), &[Missing]);
+    breaks(|_, wanted| wanted.services.extend(["work/more".to_owned()]), &[Missing]);
+    breaks(|_, wanted| wanted.namespaces.extend(["more".to_owned()]), &[Missing]);
     breaks(|_, wanted| wanted.pods.clear(), &[LeftOver]);
     breaks(|_, wanted| wanted.deployments.clear(), &[LeftOver]);
     breaks(|_, wanted| wanted.services.clear(), &[LeftOver]);
@@ -92,7 +92,7 @@ fn exactly_what_is_wanted_is_there() {
 
 #[test]
 fn workloads_are_at_their_spec() {
-    breaks(|_, wanted| drop(wanted.deployments.insert("work/web".to_owned(), 3)), &[NotAtSpec]);
+    breaks(|_, wanted| wanted.deployments.extend([("work/web".to_owned(), 3)]), &[NotAtSpec]);
     for count in ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "observedGeneration"] {
         breaks(|state, _| state.deployments[0]["status"][count] = json!(1), &[NotAtSpec]);
     }

@@ -51,6 +51,7 @@ struct Fleet {
     at_work: AtWork,
     api: Api,
     etcd: RefCell<Etcd>,
+    truth: EtcdHistory,
     servers: [Cluster; 2],
     /// Of each server, how recorded clients reach it, and how everybody else does.
     links: [[Link; 2]; 2],
@@ -148,6 +149,7 @@ impl Fleet {
             at_work: AtWork::start(Users::new(api.clone()), &napping),
             scene,
             api,
+            truth: EtcdHistory::of(etcd.ports(0).0),
             etcd: RefCell::new(etcd),
             servers: [one, two],
             links: [[to_a, crew[0].clone()], [to_b, crew[1].clone()]],
@@ -204,6 +206,7 @@ impl Fleet {
         let took = (self.scene.recorder.now() - began) as f64 / 1e9;
         eprintln!("{fault}: made good in {took:.1} s; what was wrong last:\n{last}");
         self.healed.push((fault, took));
+        self.truth.read_on();
     }
 
     /// Which of a role holds a unit.
@@ -338,9 +341,8 @@ impl Fleet {
 
     /// Judges what clients have seen, by the log, and the log itself.
     fn judge(self) {
-        let Self { scene, workload, at_work, etcd, servers, healed, .. } = self;
+        let Self { scene, workload, at_work, truth, servers, healed, .. } = self;
         drop(at_work);
-        let truth = EtcdHistory::of(etcd.borrow().ports(0).0);
         let tell = || {
             let said = servers.iter().flat_map(|server| claims(&server.said_in_log()));
             said.for_each(|claim| scene.recorder.write(&Line::Claim(claim)));

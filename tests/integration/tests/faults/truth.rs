@@ -1,5 +1,6 @@
 //! The log as it is, read past the server and its View.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -82,57 +83,78 @@ pub(crate) struct EtcdHistory {
     port: u16,
     /// What came so far, where it is read as it is made.
     live: Option<Receiver<Value>>,
+    kept: RefCell<Kept>,
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Kept {
+    changes: Vec<Change>,
+    through: u64,
+    /// Of each key that is there, the revision at which it was last written.
+    there: BTreeMap<String, u64>,
+}
+
+impl Kept {
+    fn add(&mut self, events: &[Value]) {
+        for event in events {
+            let (kv, gone) = (&event["kv"], event["type"] == "DELETE");
+            let (key, revision) = (String::from_utf8(bytes(&kv["key"])).unwrap(), number(&kv["mod_revision"]));
+            let prev = if gone { self.there.remove(&key) } else { self.there.insert(key.clone(), revision) };
+            if let Some(key) = key.strip_prefix(ROOT) {
+                let value = (!gone).then(|| bytes(&kv["value"]));
+                self.changes.push(Change { key: key.to_owned(), revision, prev, value });
+            }
+            self.through = revision;
+        }
+    }
 }
 
 impl EtcdHistory {
     /// Reads it when it is asked for.
     pub(crate) fn of(port: u16) -> Self {
-        Self { port, live: None }
+        Self { port, live: None, kept: RefCell::default() }
     }
 
     /// Reads it from now on, for it will not all be there in the end.
     pub(crate) fn live(port: u16) -> Self {
         let (sender, live) = mpsc::channel();
-        let answers = Self::of(port).answers();
+        let answers = Self::of(port).answers(1);
         let read = move || answers.map(|answer| sender.send(answer)).all(|sent| sent.is_ok());
         std::thread::Builder::new().name("history of etcd".to_owned()).spawn(read).unwrap();
-        Self { port, live: Some(live) }
+        Self { port, live: Some(live), kept: RefCell::default() }
     }
 
     /// Shows every write; the revision up to which it was read.
-    pub(crate) fn changes(&self, mut see: impl FnMut(Change)) -> u64 {
-        let now = self.post("/v3/kv/range", &json!({"key": BASE64.encode([0]), "limit": 1})).next().unwrap();
-        let through = number(&now["header"]["revision"]);
-        // Of each key that is there, the revision at which it was last written.
-        let mut there: BTreeMap<String, u64> = BTreeMap::new();
-        // Every revision has an event, so the last one is seen.
-        let answers: Box<dyn Iterator<Item = Value>> = match &self.live {
-            Some(live) => Box::new(live.iter()),
-            None => Box::new(self.answers()),
-        };
-        for answer in answers {
-            assert!(answer["result"]["canceled"].is_null(), "the beginning is gone: {answer}");
-            let events = answer["result"]["events"].as_array().cloned().unwrap_or_default();
-            for event in &events {
-                let (kv, gone) = (&event["kv"], event["type"] == "DELETE");
-                let (key, revision) = (String::from_utf8(bytes(&kv["key"])).unwrap(), number(&kv["mod_revision"]));
-                let prev = if gone { there.remove(&key) } else { there.insert(key.clone(), revision) };
-                if let Some(key) = key.strip_prefix(ROOT) {
-                    let value = (!gone).then(|| bytes(&kv["value"]));
-                    see(Change { key: key.to_owned(), revision, prev, value });
-                }
-            }
-            // The servers live, and may have written since.
-            let told = events.last().map_or(0, |last| number(&last["kv"]["mod_revision"]));
-            if told >= through {
-                return told;
-            }
-        }
-        panic!("the history ends before {through}");
+    pub(crate) fn changes(&self, see: impl FnMut(&Change)) -> u64 {
+        self.read_on();
+        let kept = self.kept.borrow();
+        kept.changes.iter().for_each(see);
+        kept.through
     }
 
-    fn answers(&self) -> impl Iterator<Item = Value> + use<> {
-        let everything = json!({"key": BASE64.encode([0]), "range_end": BASE64.encode([0]), "start_revision": "1"});
+    /// Reads what was written since the last time: what is longer ago than servers keep history is known by then.
+    pub(crate) fn read_on(&self) {
+        let mut kept = self.kept.borrow_mut();
+        let now = self.post("/v3/kv/range", &json!({"key": BASE64.encode([0]), "limit": 1})).next().unwrap();
+        let through = number(&now["header"]["revision"]);
+        // Every revision has an event, so the last one is seen.
+        let mut answers: Box<dyn Iterator<Item = Value>> = match &self.live {
+            Some(live) => Box::new(live.iter()),
+            None => Box::new(self.answers(kept.through + 1)),
+        };
+        // The servers live, and may have written since.
+        while kept.through < through {
+            let answer = answers.next().unwrap_or_else(|| panic!("the history ends before {through}"));
+            assert!(answer["result"]["canceled"].is_null(), "the beginning is gone: {answer}");
+            kept.add(answer["result"]["events"].as_array().map_or(&[], Vec::as_slice));
+        }
+    }
+
+    /// Everything from a revision on.
+    fn answers(&self, from: u64) -> impl Iterator<Item = Value> + use<> {
+        let all = BASE64.encode([0]);
+        let everything = json!({"key": all, "range_end": all, "start_revision": from.to_string()});
         self.post("/v3/watch", &json!({"create_request": everything}))
     }
 
@@ -152,7 +174,7 @@ impl EtcdHistory {
 impl Truth for EtcdHistory {
     fn record(&self, recorder: &Recorder, own: &[String]) {
         let through = self.changes(|Change { key, revision, prev, value }| {
-            recorder.write(&line(&key, revision, prev, value.as_deref()));
+            recorder.write(&line(key, *revision, *prev, value.as_deref()));
         });
         recorder.write(&json!({"line": "truth", "after": 0, "through": through, "own": own}));
     }
