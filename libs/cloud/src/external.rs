@@ -1,0 +1,241 @@
+//! A provider in a program of its own.
+
+use std::error::Error as _;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::uri::PathAndQuery;
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::time::timeout;
+use tonic::client::Grpc;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Code, ConnectError, Request, Status};
+use tonic_prost::ProstCodec;
+
+use crate::provider::{Error, Provider};
+use crate::wire;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// How a provider is reached.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `https://host:port`, on this host also `http://host:port` and `unix:///path`.
+    pub endpoint: String,
+    /// Who signs its certificate (PEM); those that this host trusts when empty.
+    pub authorities: String,
+    /// Certificate and key (PEM) to show it.
+    pub identity: Option<(String, String)>,
+}
+
+/// With these options nobody can be reached.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cloud provider {endpoint}: {why}")]
+pub struct BadEndpoint {
+    endpoint: String,
+    why: String,
+}
+
+/// See the module text. Connects when it is first asked, and again whenever the connection is gone.
+#[derive(Debug)]
+pub struct External {
+    endpoint: Endpoint,
+    channel: Mutex<Channel>,
+}
+
+impl External {
+    /// Connects to nothing yet. Must be called inside tokio.
+    ///
+    /// # Errors
+    /// [`BadEndpoint`].
+    pub fn new(options: &Options) -> Result<Self, BadEndpoint> {
+        let endpoint = endpoint(options).map_err(|why| BadEndpoint { endpoint: options.endpoint.clone(), why })?;
+        Ok(Self { channel: Mutex::new(endpoint.connect_lazy()), endpoint })
+    }
+
+    async fn call<Q, R>(&self, method: &'static str, message: Q, within: Duration) -> Result<R, Error>
+    where
+        Q: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let mut request = Request::new(message);
+        // The provider is told as well: what it has not done by then it must not do any more.
+        request.set_timeout(within);
+        let channel = self.channel.lock().clone();
+        let exchange = async {
+            let mut grpc = Grpc::new(channel);
+            grpc.ready().await.map_err(|error| Error::Unsent(chain(&error)))?;
+            let answer = grpc.unary(request, PathAndQuery::from_static(method), ProstCodec::<Q, R>::default()).await;
+            answer.map(tonic::Response::into_inner).map_err(|status| failure(&status))
+        };
+        match timeout(within, exchange).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                // Nobody may be at the other end any more. Pings would tell, but servers end connections that ping as often as they please.
+                *self.channel.lock() = self.endpoint.connect_lazy();
+                Err(Error::Unanswered(format!("nothing within {within:.1?}")))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for External {
+    async fn get(
+        &self,
+        request: wire::GetLoadBalancerRequest,
+        within: Duration,
+    ) -> Result<wire::GetLoadBalancerAnswer, Error> {
+        self.call("/oarlock.cloud.v1.CloudProvider/GetLoadBalancer", request, within).await
+    }
+
+    async fn ensure(
+        &self,
+        request: wire::EnsureLoadBalancerRequest,
+        within: Duration,
+    ) -> Result<wire::EnsureLoadBalancerAnswer, Error> {
+        self.call("/oarlock.cloud.v1.CloudProvider/EnsureLoadBalancer", request, within).await
+    }
+
+    async fn update(
+        &self,
+        request: wire::UpdateLoadBalancerRequest,
+        within: Duration,
+    ) -> Result<wire::UpdateLoadBalancerAnswer, Error> {
+        self.call("/oarlock.cloud.v1.CloudProvider/UpdateLoadBalancer", request, within).await
+    }
+
+    async fn delete(
+        &self,
+        request: wire::DeleteLoadBalancerRequest,
+        within: Duration,
+    ) -> Result<wire::DeleteLoadBalancerAnswer, Error> {
+        self.call("/oarlock.cloud.v1.CloudProvider/DeleteLoadBalancer", request, within).await
+    }
+
+    async fn instance(
+        &self,
+        request: wire::GetInstanceRequest,
+        within: Duration,
+    ) -> Result<wire::GetInstanceAnswer, Error> {
+        self.call("/oarlock.cloud.v1.CloudProvider/GetInstance", request, within).await
+    }
+}
+
+fn endpoint(options: &Options) -> Result<Endpoint, String> {
+    let (scheme, rest) = options.endpoint.split_once("://").unwrap_or_default();
+    if !(matches!(scheme, "http" | "https") || (scheme == "unix" && rest.starts_with('/'))) {
+        return Err("must be https://host:port, http://localhost:port or unix:///path".to_owned());
+    }
+    let mut builder = Endpoint::from_shared(options.endpoint.clone()).map_err(|error| chain(&error))?;
+    match scheme {
+        "http" if !builder.uri().host().is_some_and(is_here) => {
+            return Err("another host is reached by https://".to_owned());
+        }
+        "https" => {
+            let mut tls = match options.authorities.as_str() {
+                "" => ClientTlsConfig::new().with_enabled_roots(),
+                pem => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem)),
+            };
+            if let Some((certificate, key)) = &options.identity {
+                tls = tls.identity(Identity::from_pem(certificate, key));
+            }
+            builder = builder.tls_config(tls).map_err(|error| chain(&error))?;
+        }
+        _ => {}
+    }
+    Ok(builder.connect_timeout(CONNECT).tcp_nodelay(true))
+}
+
+/// Whether a host is this one.
+fn is_here(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// What a status says about the call.
+fn failure(status: &Status) -> Error {
+    // One with a cause is our own: there was no connection, or it broke under the call.
+    if let Some(cause) = status.source() {
+        let mut causes = std::iter::successors(Some(cause), |error| (*error).source());
+        let text = chain(cause);
+        return match causes.any(|error| error.downcast_ref::<ConnectError>().is_some()) {
+            true => Error::Unsent(text),
+            false => Error::Unanswered(text),
+        };
+    }
+    let said = match status.message() {
+        "" => status.code().description().to_owned(),
+        said => said.to_owned(),
+    };
+    match status.code() {
+        Code::NotFound => Error::NotFound(said),
+        // Whoever stands between may say these too.
+        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => Error::Unanswered(said),
+        _ => Error::Refused(said),
+    }
+}
+
+/// An error with what caused it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| (*error).source());
+    let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.dedup();
+    texts.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(endpoint: &str) -> Options {
+        Options { endpoint: endpoint.to_owned(), ..Options::default() }
+    }
+
+    #[tokio::test]
+    async fn endpoints_are_urls() {
+        for good in [
+            "http://127.0.0.1:1",
+            "http://[::1]:1",
+            "http://localhost:1",
+            "https://cloud.example.org:9443",
+            "unix:///run/cloud.sock",
+        ] {
+            External::new(&options(good)).unwrap();
+        }
+        for bad in [
+            "",
+            "127.0.0.1:1",
+            "http://cloud.example.org:80",
+            "http://10.0.0.1:80",
+            "ftp://x",
+            "unix://relative",
+            "http://",
+            "https:",
+        ] {
+            let error = External::new(&options(bad)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("cloud provider {bad}: ")), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_reached_nobody_is_over() {
+        for nobody in ["http://127.0.0.1:1", "unix:///nonexistent/cloud.sock"] {
+            let provider = External::new(&options(nobody)).unwrap();
+            let error = provider.instance(wire::GetInstanceRequest::default(), CONNECT).await.unwrap_err();
+            assert!(matches!(error, Error::Unsent(_)) && error.is_over(), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_provider_says_is_an_answer_and_what_others_say_is_none() {
+        assert_eq!(failure(&Status::not_found("none")), Error::NotFound("none".into()));
+        assert_eq!(failure(&Status::failed_precondition("old epoch")), Error::Refused("old epoch".into()));
+        assert_eq!(failure(&Status::resource_exhausted("quota")), Error::Refused("quota".into()));
+        assert!(!failure(&Status::unavailable("proxy")).is_over());
+        assert!(!failure(&Status::deadline_exceeded("late")).is_over());
+    }
+}
