@@ -174,6 +174,33 @@ const BUGS: &[Bug] = &[
         None,
         "silence_moves_what_has_settled_and_nothing_that_has_just_come",
     ),
+    bug(
+        "cloud_moves_on_suspicion",
+        "oarlock-placement",
+        None,
+        "what_reaches_outside_moves_when_its_holder_leaves_or_its_lease_has_run_out_and_for_nothing_else",
+    ),
+    // And the seeds can fail for it, and real processes.
+    bug(
+        "cloud_moves_on_suspicion",
+        "oarlock-tests-sim",
+        None,
+        "what_reaches_a_cloud_is_done_once_whatever_becomes_of_who_holds_the_unit",
+    ),
+    program_bug("cloud_moves_on_suspicion", "cloud::once::everything_is_done_once_whoever_is_killed_stopped_or_ended"),
+    bug(
+        "cloud_acts_unrenewed",
+        "oarlock-mesh",
+        None,
+        "every_call_is_over_a_margin_before_the_lease_can_seem_to_have_run_out",
+    ),
+    bug("cloud_claim_outlives_lease", "oarlock-mesh", None, "a_renewal_that_is_answered_late_bridges_no_gap"),
+    bug(
+        "cloud_claim_outlives_lease",
+        "oarlock-tests-sim",
+        None,
+        "what_reaches_a_cloud_is_done_once_whatever_becomes_of_who_holds_the_unit",
+    ),
     bug("deaf_suspects_others", "oarlock-placement", None, "who_does_not_hear_itself_suspects_nobody_and_begins_anew"),
     bug(
         "unheard_believed",

@@ -1,6 +1,7 @@
 //! What is there when readyz says ok, made and kept in repair by the apiserver itself (as `system:apiserver`): namespaces, RBAC, flow
 //! control, priority classes, the `kubernetes` Service, the authentication ConfigMap, this server's Lease.
 
+mod cloud;
 mod kubernetes;
 mod mesh;
 mod objects;

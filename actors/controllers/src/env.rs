@@ -12,6 +12,7 @@ use oarlock_meta::Status;
 use oarlock_runtime::System;
 use oarlock_schema::Resource;
 
+use crate::cloud::{Cloud, UNIT};
 use crate::start::Error;
 use crate::table::{Placement as Spread, Row};
 
@@ -35,6 +36,8 @@ pub(crate) struct Env {
     pub(crate) placement: Placement,
     /// The cluster's CA certificates, PEM.
     pub(crate) root_ca: Arc<str>,
+    /// The cloud, where there is one.
+    pub(crate) cloud: Option<Cloud>,
 }
 
 impl Env {
@@ -43,9 +46,15 @@ impl Env {
         let scope = match self.row.placement {
             Spread::Key => Scope::parts(PARTS),
             Spread::Singleton => Scope::One(Unit::singleton(self.row.name)),
+            Spread::Cloud => Scope::One(Unit::named(UNIT)),
         };
         Shell { row: ControllerRow::new(self.row.name, self.row.workers), placement: self.placement.clone(), scope }
     }
+}
+
+/// The cloud of those that are [placed](Spread::Cloud) there.
+pub(crate) fn cloud(env: &Env) -> Result<Cloud, Status> {
+    env.cloud.clone().ok_or_else(|| Status::internal_error(format!("{} was started without a cloud", env.row.name)))
 }
 
 /// The units of all controllers that are partitioned by key.

@@ -1,5 +1,6 @@
 //! What the controllers read of each kind, and nothing else: the shared informers keep these and drop the objects.
 
+mod cloud;
 mod deployment;
 mod digest;
 mod namespace;
@@ -9,6 +10,7 @@ mod replicaset;
 mod selector;
 mod service;
 
+pub(crate) use cloud::{BalancedService, CloudNode};
 pub(crate) use deployment::condition;
 pub(crate) use deployment::{Amount, Condition, Deployment, DeploymentState, HASH, Strategy};
 pub(crate) use digest::Digest;

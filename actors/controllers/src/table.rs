@@ -2,8 +2,8 @@
 
 use crate::env::Starter;
 use crate::{
-    aggregation, deployment, endpoints, endpointslice, garbage, namespace, node_lifecycle, pod_garbage, replicaset,
-    root_ca, serviceaccount, taint_eviction,
+    aggregation, cloud_node, cloud_node_lifecycle, deployment, endpoints, endpointslice, garbage, namespace,
+    node_lifecycle, pod_garbage, replicaset, root_ca, service_lb, serviceaccount, taint_eviction,
 };
 
 /// Where a controller runs when there are several processes.
@@ -13,6 +13,8 @@ pub enum Placement {
     Key,
     /// In one place: its unit is `singleton/<name>`.
     Singleton,
+    /// With all others that reach the cloud: its unit is `cloud`, which moves when its holder has certainly stopped.
+    Cloud,
 }
 
 /// One controller.
@@ -35,7 +37,7 @@ pub struct Row {
     pub(crate) start: Starter,
 }
 
-/// Every controller, sorted by name.
+/// Every controller that needs nothing but the API, sorted by name.
 pub static ROWS: &[Row] = &[
     aggregation::ROW,
     deployment::ROW,
@@ -51,6 +53,9 @@ pub static ROWS: &[Row] = &[
     taint_eviction::ROW,
 ];
 
+/// Every controller that reaches a cloud, sorted by name.
+pub static CLOUD_ROWS: &[Row] = &[cloud_node::ROW, cloud_node_lifecycle::ROW, service_lb::ROW];
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -59,13 +64,16 @@ mod tests {
 
     #[test]
     fn names_are_unique_sorted_and_complete() {
-        let names: Vec<_> = ROWS.iter().map(|row| row.name).collect();
-        let sorted: BTreeSet<_> = names.iter().copied().collect();
-        assert_eq!(sorted.len(), names.len(), "a name twice");
-        assert_eq!(sorted.into_iter().collect::<Vec<_>>(), names, "not sorted");
-        let components: BTreeSet<_> = ROWS.iter().map(|row| row.component).collect();
-        assert_eq!(components.len(), ROWS.len(), "two would share one recorder");
-        for row in ROWS {
+        for rows in [ROWS, CLOUD_ROWS] {
+            let names: Vec<_> = rows.iter().map(|row| row.name).collect();
+            assert!(names.is_sorted(), "{names:?}");
+        }
+        let all = || ROWS.iter().chain(CLOUD_ROWS);
+        assert_eq!(all().map(|row| row.name).collect::<BTreeSet<_>>().len(), all().count(), "a name twice");
+        let components: BTreeSet<_> = all().map(|row| row.component).collect();
+        assert_eq!(components.len(), all().count(), "two would share one recorder");
+        assert!(CLOUD_ROWS.iter().all(|row| row.placement == Placement::Cloud));
+        for row in all() {
             assert!(row.name.ends_with("-controller"), "{}", row.name);
             assert!(!row.why.is_empty() && !row.watches.is_empty() && row.workers > 0, "{}", row.name);
         }
@@ -73,7 +81,7 @@ mod tests {
 
     #[test]
     fn watched_resources_exist_and_are_named_once() {
-        for row in ROWS {
+        for row in ROWS.iter().chain(CLOUD_ROWS) {
             let unique: BTreeSet<_> = row.watches.iter().collect();
             assert_eq!(unique.len(), row.watches.len(), "{}", row.name);
             for watched in row.watches.iter().filter(|watched| **watched != "*") {

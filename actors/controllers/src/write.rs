@@ -5,6 +5,7 @@ use oarlock_client::{Client, Object, PatchType, WriteOptions};
 use oarlock_informer::{ObjMeta, ObjectRef};
 use oarlock_meta::{Status, Time};
 use oarlock_runtime::clock;
+use oarlock_schema::views::{View, core_v1};
 use oarlock_schema::{Obj, Resource, Struct, TypeRef, Value};
 use serde_json::json;
 
@@ -184,4 +185,29 @@ pub(crate) async fn disrupted(
         Err(status) if !status.is_not_found() => Err(status),
         _ => Ok(()),
     }
+}
+
+/// Adds a taint to a node that has none of this key and effect.
+pub(crate) fn add_taint(node: &mut Obj, key: &str, effect: &str) {
+    let mut taints = taints(node);
+    let same = |taint: &Value| text(taint, "key") == key && text(taint, "effect") == effect;
+    if !taints.iter().any(same) {
+        let fields = [("key", Value::from(key)), ("effect", effect.into())];
+        taints.push(Value::Struct(self::node(core_v1::Taint::TYPE, fields)));
+        node.set_at(&["spec", "taints"], Value::from_iter(taints));
+    }
+}
+
+/// Takes the taints of a key off a node.
+pub(crate) fn remove_taint(node: &mut Obj, key: &str) {
+    let kept = taints(node).into_iter().filter(|taint| text(taint, "key") != key);
+    node.set_at(&["spec", "taints"], Value::from_iter(kept));
+}
+
+fn taints(node: &Obj) -> Vec<Value> {
+    node.at(&["spec", "taints"]).map_or_else(Vec::new, |taints| taints.items().to_vec())
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or("")
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use oarlock_client::Fence;
+use oarlock_client::{Fence, fence};
 use oarlock_meta::Revision;
-use oarlock_runtime::{Follower, Watched};
+use oarlock_runtime::{Follower, Instant, Watched, clock};
 
+use crate::outside::{NoPermit, Outside, Permit, Standing};
 use crate::unit::Unit;
 
 /// The right to act for a unit.
@@ -49,7 +51,7 @@ impl Default for Held {
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// `None`: everything, for good.
-    held: Option<Arc<Watched<Held>>>,
+    told: Option<Holder>,
 }
 
 impl Default for Placement {
@@ -62,33 +64,34 @@ impl Default for Placement {
 #[derive(Clone, Debug)]
 pub struct Holder {
     held: Arc<Watched<Held>>,
+    outside: Arc<Watched<Outside>>,
 }
 
 impl Placement {
     /// Of the only process there is: it holds every unit, and nobody has to be fenced off.
     #[must_use]
     pub const fn everything() -> Self {
-        Self { held: None }
+        Self { told: None }
     }
 
     /// Whether this process holds everything, for good.
     #[must_use]
     pub const fn is_everything(&self) -> bool {
-        self.held.is_none()
+        self.told.is_none()
     }
 
     /// Of one process among several; it holds nothing yet.
     #[must_use]
     pub fn shared() -> (Holder, Self) {
-        let held = Arc::new(Watched::new(Held::default()));
-        (Holder { held: held.clone() }, Self { held: Some(held) })
+        let holder = Holder { held: Arc::new(Watched::new(Held::default())), outside: Arc::default() };
+        (holder.clone(), Self { told: Some(holder) })
     }
 
     /// The claim to a unit, if this process holds it.
     #[must_use]
     pub fn claim(&self, unit: &Unit) -> Option<Claim> {
-        let Some(held) = &self.held else { return Some(Claim { fence: None }) };
-        held.with(|held| match held {
+        let Some(told) = &self.told else { return Some(Claim { fence: None }) };
+        told.held.with(|held| match held {
             Held::Everything => Some(Claim { fence: None }),
             Held::Units(units) => {
                 let epoch = *units.mine.get(unit)?;
@@ -100,7 +103,7 @@ impl Placement {
     /// Under which epoch somebody holds a unit, this process or another, as far as it is known here; none where nobody else could.
     #[must_use]
     pub fn epoch(&self, unit: &Unit) -> Option<Revision> {
-        self.held.as_ref()?.with(|held| match held {
+        self.told.as_ref()?.held.with(|held| match held {
             Held::Everything => None,
             Held::Units(units) => units.anybodys.get(unit).copied(),
         })
@@ -109,13 +112,30 @@ impl Placement {
     /// Follows changes from now on.
     #[must_use]
     pub fn follow(&self) -> Changes {
-        Changes(self.held.as_ref().map(Watched::follow))
+        Changes(self.told.as_ref().map(|told| told.held.follow()))
+    }
+
+    /// The right to one call outside of the API, for the unit that the work is done for whose [scope](fence::scope) runs. Ask for it right before the call,
+    /// whatever was true a moment ago.
+    ///
+    /// # Errors
+    /// [`NoPermit`]: decide again later.
+    pub fn permit(&self, unit: &Unit) -> Result<Permit, NoPermit> {
+        let claim = self.claim(unit).ok_or(NoPermit::NotHeld)?;
+        // What was decided under an earlier claim was decided on older caches.
+        if claim.fence != fence::current() {
+            return Err(NoPermit::NotHeld);
+        }
+        match &self.told {
+            None => Ok(Permit::alone(clock::now())),
+            Some(told) => Permit::of(&told.outside, claim.fence, clock::now()),
+        }
     }
 
     /// A write under `fence` was refused: the unit belongs to somebody else. Nothing is done for it from here on.
     pub fn lost(&self, fence: &Fence) {
-        let Some(held) = &self.held else { return };
-        held.modify(|held| {
+        let Some(told) = &self.told else { return };
+        told.held.modify(|held| {
             let Held::Units(units) = held else { return false };
             let stale =
                 |(unit, epoch): (&Unit, &Revision)| unit.as_str() == fence.unit.as_str() && *epoch == fence.epoch;
@@ -155,7 +175,30 @@ impl Holder {
 
     /// From now on everything is: the server knows no Assignments, so nobody can be given any.
     pub fn set_everything(&self) {
+        self.outside.modify(|outside| outside.stand(Standing::Alone));
         self.replace(Held::Everything);
+    }
+
+    /// This process's Lease was renewed at this revision, by a request that was begun at `asked`, and stands so long.
+    pub fn renewed(&self, asked: Instant, lasts: Duration, revision: Revision) {
+        self.outside.modify(|outside| {
+            outside.renewed((asked, clock::now()), lasts, revision);
+            false
+        });
+    }
+
+    /// Whether a claim of this epoch is good for nothing outside any more, because the Lease has run out since. One writes the Assignment again, then.
+    #[must_use]
+    pub fn is_void(&self, epoch: Revision) -> bool {
+        self.outside.with(|outside| epoch <= outside.since())
+    }
+
+    /// From now on no call outside begins; returns when those that have begun are over, at their deadlines at the latest.
+    pub async fn cease(&self) {
+        self.outside.modify(|outside| outside.stand(Standing::Nowhere));
+        let Some(last) = self.outside.with(Outside::last) else { return };
+        // Past its deadline nothing of a call goes on either.
+        let _late = clock::timeout_at(last, self.outside.wait_for(|outside| outside.last().is_none())).await;
     }
 
     fn replace(&self, next: Held) {

@@ -16,7 +16,7 @@ pub const BEAT: Duration = Duration::from_millis(250);
 pub(crate) const fn period(role: Role) -> Duration {
     match role {
         Role::Node => Duration::from_secs(30),
-        Role::Controllers | Role::Scheduler => BEAT,
+        Role::Controllers | Role::Scheduler | Role::Cloud => BEAT,
         _ => Duration::from_secs(5),
     }
 }

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use oarlock_client::{DeleteOptions, Fence, decode, fence};
+use oarlock_client::{DeleteOptions, Fence, fence};
 use oarlock_informer::Cache;
 use oarlock_mesh::Unit;
-use oarlock_meta::{MicroTime, Revision, Status};
+use oarlock_meta::{Revision, Status};
 use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, clock};
 use oarlock_schema::Str;
-use serde_json::json;
 
 use crate::liveness::{Lease, Liveness};
 use crate::plan::{Held, State, may_wait, plan};
@@ -54,8 +53,15 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
     let (mut members, mut units) = (leases.subscribe(CHANGES), assignments.subscribe(CHANGES));
     let post = Unit::named(&format!("coordinator-{}", crew.role));
     let silent = crew.silent.clone();
-    let mut desk =
-        Desk { live: Liveness::new(crew.me.clone()), settling: Settling::default(), post, crew, leases, assignments };
+    let mut desk = Desk {
+        live: Liveness::new(crew.me.clone()),
+        known: Revision::ZERO,
+        settling: Settling::default(),
+        post,
+        crew,
+        leases,
+        assignments,
+    };
     loop {
         ctx.heartbeat();
         let known = silent.get();
@@ -83,6 +89,8 @@ struct Desk {
     leases: Arc<Cache<LeaseView>>,
     assignments: Arc<Cache<AssignmentView>>,
     live: Liveness,
+    /// Up to where the Leases are known that were judged last.
+    known: Revision,
     settling: Settling,
     post: Unit,
 }
@@ -98,6 +106,8 @@ impl Desk {
             .map(|unit| (unit.meta.name().to_owned(), (unit.value.holder.clone(), unit.meta.revision)))
             .collect();
         self.settling.see(held.iter().map(|(unit, (_, epoch))| (unit, *epoch)), now);
+        // Before they are read: as far as this they are known.
+        self.known = self.leases.revision();
         let leases: BTreeMap<Str, Lease> = self.leases.list().iter().map(|lease| known(lease)).collect();
         if let Some(members) = self.live.judge(&leases, silent, now)
             && let Err(status) = self.coordinate(&members, &held, now).await
@@ -116,14 +126,14 @@ impl Desk {
                 fence::scope(Some(fence), self.give_out(members, held, now)).await
             }
             Some((holder, _)) if members.get(holder) == Some(&State::Working) => Ok(()),
-            Some((holder, _)) if may_wait(members, &self.held(post, holder, now)) => Ok(()),
+            Some((holder, epoch)) if may_wait(members, &self.held(post, holder, *epoch, now)) => Ok(()),
             vacant => {
                 let first = members.iter().find(|(_, state)| **state == State::Working).map(|(name, _)| name);
                 if first != Some(&self.crew.me) {
                     return Ok(());
                 }
                 tracing::info!(role = self.crew.role, member = self.crew.me.as_str(), "takes the coordinator's post");
-                let written = self.assign(post.as_str(), &self.crew.me, vacant.map(|(_, epoch)| *epoch)).await?;
+                let written = self.crew.assign(post.as_str(), &self.crew.me, vacant.map(|(_, epoch)| *epoch)).await?;
                 self.shown(written).await;
                 Ok(())
             }
@@ -131,20 +141,24 @@ impl Desk {
     }
 
     /// A unit's holder, and whether it has only just come there.
-    fn held(&self, unit: &Unit, holder: &Str, now: Instant) -> Held {
-        Held { holder: holder.clone(), settling: self.settling.has_just_come(unit.as_str(), now) }
+    fn held(&self, unit: &Unit, holder: &Str, epoch: Revision, now: Instant) -> Held {
+        let settling = self.settling.has_just_come(unit.as_str(), now);
+        let outside = self.crew.outside.contains(unit);
+        // It was given to a member, or that one has renewed its claim, and the Leases of that moment are not known here yet.
+        Held { holder: holder.clone(), settling, outside, unseen: epoch > self.known }
     }
 
     async fn give_out(&self, members: &BTreeMap<Str, State>, held: &Holders, now: Instant) -> Result<(), Status> {
         let assigned = self.crew.units.iter().filter_map(|unit| Some((unit, held.get(unit.as_str())?)));
-        let holders = assigned.map(|(unit, (holder, _))| (unit.clone(), self.held(unit, holder, now))).collect();
+        let holders =
+            assigned.map(|(unit, (holder, epoch))| (unit.clone(), self.held(unit, holder, *epoch, now))).collect();
         let moves = plan(&self.crew.units, members, &holders);
         let write = |(unit, to): (&Unit, &Str)| {
             let (from, unit, to) = (held.get(unit.as_str()).cloned(), unit.clone(), to.clone());
             async move {
                 let holder = from.as_ref().map_or("", |(holder, _)| holder.as_str());
                 tracing::info!(%unit, from = holder, to = to.as_str(), "unit moves");
-                (self.assign(unit.as_str(), &to, from.map(|(_, epoch)| epoch)).await, unit)
+                (self.crew.assign(unit.as_str(), &to, from.map(|(_, epoch)| epoch)).await, unit)
             }
         };
         let mut writes = stream::iter(moves.iter().map(write)).buffer_unordered(AT_ONCE);
@@ -177,26 +191,6 @@ impl Desk {
             }
         }
         Ok(())
-    }
-
-    /// Gives a unit to a member, if it is still held as of `epoch`.
-    async fn assign(&self, unit: &str, to: &str, epoch: Option<Revision>) -> Result<Revision, Status> {
-        let resource = self.crew.assignments;
-        let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
-        let Some(epoch) = epoch else {
-            let spec = json!({"holderIdentity": to, "acquireTime": now});
-            let object = json!({"metadata": {"name": unit}, "spec": spec}).to_string();
-            return Ok(self.crew.client.create(resource, decode(resource.ty, object.as_bytes())?).await?.revision);
-        };
-        let mut object = self.crew.client.get(resource, "", unit).await?.obj()?;
-        let transitions = object.at(&["spec", "transitions"]).and_then(|n| n.as_int()).unwrap_or(0);
-        object.set_at(&["spec", "holderIdentity"], to);
-        object.set_at(&["spec", "acquireTime"], now);
-        object.set_at(&["spec", "transitions"], transitions.saturating_add(1));
-        if let Some(mut meta) = object.meta_mut() {
-            meta.set_resource_version(epoch.to_string());
-        }
-        Ok(self.crew.client.update(resource, object).await?.revision)
     }
 
     /// Waits until the cache shows a write of one's own, so that it is not made twice.

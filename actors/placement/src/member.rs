@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_client::{DeleteOptions, PatchType, WriteOptions, decode};
-use oarlock_meta::{MicroTime, Status};
+use oarlock_mesh::Holder;
+use oarlock_meta::{MicroTime, Revision, Status};
 use oarlock_runtime::kind::OnShutdown;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock, rng};
 use serde_json::{Value, json};
@@ -34,21 +35,29 @@ const HAND_OVER: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// When the caches cannot be had; the actor is then restarted.
-pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
+pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, standing: Holder) -> Result<(), Failure> {
     if !crew.is_served(&ctx).await {
         return stopped(&ctx).await;
     }
     loop {
+        // From before it is asked for: the others see the renewal later than that.
+        let asked = clock::now();
         let renewed = ctx.protected(renew(&crew)).await;
         ctx.heartbeat();
         let pause = match renewed {
-            Ok(()) => rng::jitter(RENEW, 10),
+            Ok(revision) => {
+                standing.renewed(asked, LASTS, revision);
+                ctx.protected(reclaim(&crew, &standing)).await?;
+                rng::jitter(RENEW, 10)
+            }
             Err(status) => {
                 tracing::warn!(member = crew.me.as_str(), %status, "lease not renewed");
                 RETRY
             }
         };
         if !ctx.sleep(pause).await {
+            // What is done outside is over before anybody is told to take over.
+            ctx.protected(standing.cease()).await;
             return ctx.protected(leave(&crew)).await;
         }
     }
@@ -59,7 +68,24 @@ fn spec(crew: &Crew) -> Value {
     json!({"holderIdentity": crew.me.as_str(), "leaseDurationSeconds": LASTS.as_secs(), "renewTime": now})
 }
 
-async fn renew(crew: &Crew) -> Result<(), Status> {
+/// Writes the Assignments again that reach outside and are older than this Lease without a gap: whoever wanted to take them over meanwhile has, or cannot any more.
+async fn reclaim(crew: &Crew, standing: &Holder) -> Result<(), Failure> {
+    let (_, assignments) = crew.caches().await?;
+    for unit in &crew.outside {
+        let held = assignments.named("", unit.as_str()).filter(|held| held.value.holder == crew.me);
+        let Some(epoch) = held.map(|held| held.meta.revision).filter(|epoch| standing.is_void(*epoch)) else {
+            continue;
+        };
+        match crew.assign(unit.as_str(), &crew.me, Some(epoch)).await {
+            Ok(epoch) => tracing::info!(%unit, epoch = epoch.get(), "claims the unit again"),
+            Err(status) => tracing::info!(%unit, %status, "does not claim the unit again"),
+        }
+    }
+    Ok(())
+}
+
+/// The revision at which the Lease was renewed.
+async fn renew(crew: &Crew) -> Result<Revision, Status> {
     match patch(crew, &json!({"spec": spec(crew)})).await {
         Err(status) if status.is_not_found() => {}
         other => return other,
@@ -75,15 +101,13 @@ async fn renew(crew: &Crew) -> Result<(), Status> {
         "spec": spec(crew),
     });
     let lease = decode(crew.leases.ty, lease.to_string().as_bytes())?;
-    match crew.client.create(crew.leases, lease).await {
-        Err(status) if !status.is_already_exists() => Err(status),
-        _ => Ok(()),
-    }
+    Ok(crew.client.create(crew.leases, lease).await?.revision)
 }
 
-async fn patch(crew: &Crew, body: &Value) -> Result<(), Status> {
+async fn patch(crew: &Crew, body: &Value) -> Result<Revision, Status> {
     let body = (PatchType::Merge, body.to_string());
-    crew.client.patch(crew.leases, "", (NAMESPACE, &crew.me), body, WriteOptions::default()).await.map(drop)
+    let patched = crew.client.patch(crew.leases, "", (NAMESPACE, &crew.me), body, WriteOptions::default()).await?;
+    Ok(patched.revision)
 }
 
 /// Says that it ends, waits until nothing is its own any more if there is somebody to take it, and takes its Lease away.
@@ -94,7 +118,7 @@ async fn leave(crew: &Crew) -> Result<(), Failure> {
     let said = clock::timeout_at(deadline, patch(crew, &said)).await;
     let alone = leases.list().iter().all(|lease| lease.meta.name() == crew.me.as_str());
     let mut progress = assignments.watch_progress();
-    if matches!(said, Ok(Ok(()))) && !alone {
+    if matches!(said, Ok(Ok(_))) && !alone {
         let mine = || assignments.list().iter().filter(|unit| unit.value.holder == crew.me).count();
         while mine() > 0 && clock::timeout_at(deadline, progress.changed()).await.is_ok() {}
         if mine() > 0 {

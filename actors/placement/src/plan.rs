@@ -15,7 +15,7 @@ pub(crate) enum State {
     Working,
     /// About to end: its units go, and none come.
     Leaving,
-    /// Renewed in time, but silent on the bus: its units go, unless they have just come, and none come.
+    /// Renewed in time, but silent on the bus: its units go, unless they have just come or reach outside, and none come.
     Silent,
     /// Not renewed in time.
     Gone,
@@ -28,10 +28,14 @@ pub(crate) struct Held {
     pub(crate) holder: Str,
     /// It has come there only a moment ago, and stays for a while unless it must go.
     pub(crate) settling: bool,
+    /// What is done for it has effects outside of the API, where nothing is compared: only an orderly end or a Lease that has run out moves it.
+    pub(crate) outside: bool,
+    /// Its holder may have renewed its Lease before it was written, and that is not known yet.
+    pub(crate) unseen: bool,
 }
 
 /// The moves to be made, in the order of units: what nobody works for goes to who has least, then loads are made even to one. Nothing is moved
-/// from a member at work but for balance. Empty while nobody is at work.
+/// from a member at work but for balance, and never what reaches outside. Empty while nobody is at work.
 pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeMap<Unit, Held>) -> BTreeMap<Unit, Str> {
     let working = || members.iter().filter(|(_, state)| **state == State::Working).map(|(name, _)| name);
     let mut loads: BTreeMap<&Str, usize> = working().map(|name| (name, 0)).collect();
@@ -56,7 +60,8 @@ pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeM
         let least = loads.iter().min_by_key(|(name, load)| (**load, **name)).map(|(name, load)| (*name, *load));
         let (Some((from, most)), Some((to, least))) = (most, least) else { break };
         let movable = |unit: &&Unit| {
-            !moves.contains_key(*unit) && held.get(*unit).is_some_and(|held| held.holder == *from && !held.settling)
+            let stays = |held: &Held| held.settling || held.outside;
+            !moves.contains_key(*unit) && held.get(*unit).is_some_and(|held| held.holder == *from && !stays(held))
         };
         let Some(unit) = units.iter().rfind(movable).filter(|_| most > least + 1) else { break };
         moves.insert(unit.clone(), to.clone());
@@ -66,9 +71,16 @@ pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeM
     moves
 }
 
-/// A holder that is only silent keeps what has just come to it: whoever is heard now and then would otherwise set its units flying.
+/// A holder that is only silent keeps what has just come to it: whoever is heard now and then would otherwise set its units flying. It keeps what reaches
+/// outside too, where it may be at work unheard.
 pub(crate) fn may_wait(members: &BTreeMap<Str, State>, held: &Held) -> bool {
-    cfg!(not(seeded_bug = "suspicion_undamped")) && held.settling && members.get(&held.holder) == Some(&State::Silent)
+    let damped = cfg!(not(seeded_bug = "suspicion_undamped")) && held.settling;
+    let outside = cfg!(not(seeded_bug = "cloud_moves_on_suspicion")) && held.outside;
+    match members.get(&held.holder) {
+        Some(State::Working) => false,
+        Some(State::Silent) => damped || outside,
+        _ => held.outside && held.unseen,
+    }
 }
 
 #[cfg(test)]
@@ -94,7 +106,11 @@ mod tests {
     }
 
     fn settle(held: &mut BTreeMap<Unit, Held>, moves: BTreeMap<Unit, Str>) {
-        held.extend(moves.into_iter().map(|(unit, holder)| (unit, Held { holder, settling: false })));
+        held.extend(moves.into_iter().map(|(unit, holder)| (unit, held_by(holder))));
+    }
+
+    fn held_by(holder: Str) -> Held {
+        Held { holder, settling: false, outside: false, unseen: false }
     }
 
     fn loads(held: &BTreeMap<Unit, Held>) -> BTreeMap<String, usize> {
@@ -132,7 +148,7 @@ mod tests {
     #[test]
     fn what_has_just_come_stays_unless_it_must_go() {
         let held: BTreeMap<Unit, Held> =
-            units(4).into_iter().map(|unit| (unit, Held { holder: "m0".into(), settling: true })).collect();
+            units(4).into_iter().map(|unit| (unit, Held { settling: true, ..held_by("m0".into()) })).collect();
         assert!(plan(&units(4), &members(&[State::Working; 2]), &held).is_empty());
         assert_eq!(plan(&units(4), &members(&[State::Gone, State::Working]), &held).len(), 4);
     }
@@ -146,6 +162,23 @@ mod tests {
         held.values_mut().for_each(|held| held.settling = true);
         assert!(plan(&units(4), &states, &held).is_empty());
         assert!(plan(&units(4), &members(&[State::Silent, State::Silent]), &held).is_empty());
+    }
+
+    #[test]
+    fn what_reaches_outside_moves_when_its_holder_leaves_or_its_lease_has_run_out_and_for_nothing_else() {
+        let unit = Unit::named("cloud");
+        let held = BTreeMap::from([(unit.clone(), Held { outside: true, ..held_by("m0".into()) })]);
+        let moves = |state| plan(std::slice::from_ref(&unit), &members(&[state, State::Working]), &held).len();
+        assert_eq!([State::Working, State::Silent, State::Leaving, State::Gone].map(moves), [0, 0, 1, 1]);
+        // Nor does a judgement that rests on Leases from before it came there.
+        let unseen = BTreeMap::from([(unit.clone(), Held { unseen: true, ..held[&unit].clone() })]);
+        assert!(plan(std::slice::from_ref(&unit), &members(&[State::Gone, State::Working]), &unseen).is_empty());
+        // Three to one: what may go, goes.
+        let mut all = held.clone();
+        all.extend(units(3).into_iter().map(|unit| (unit, held_by("m0".into()))));
+        let names: Vec<Unit> = units(3).into_iter().chain([unit.clone()]).collect();
+        let moves = plan(&names, &members(&[State::Working, State::Working]), &all);
+        assert_eq!((moves.len(), moves.contains_key(&unit)), (2, false));
     }
 
     fn state() -> impl Strategy<Value = State> {
@@ -163,7 +196,7 @@ mod tests {
             let mut held: BTreeMap<Unit, Held> = BTreeMap::new();
             // Some have no holder yet, or one that nobody knows.
             for (unit, holder) in units.iter().zip(&holders).filter(|(_, holder)| **holder != 7) {
-                held.insert(unit.clone(), Held { holder: format!("m{holder}").into(), settling: false });
+                held.insert(unit.clone(), held_by(format!("m{holder}").into()));
             }
             for _ in 0..20 {
                 let moves = plan(&units, &members, &held);

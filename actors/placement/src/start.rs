@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_bus::Bus;
-use oarlock_client::{Client, RawReply, RawRequest};
+use oarlock_client::{Client, RawReply, RawRequest, decode};
 use oarlock_informer::{Cache, Notice, Selection, SharedInformers};
 use oarlock_mesh::{Holder, Placement, Unit};
-use oarlock_meta::{LabelSelector, Status};
+use oarlock_meta::{LabelSelector, MicroTime, Revision, Status};
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, System, Watched, clock};
 use oarlock_schema::{Resource, Str, resource};
+use serde_json::json;
 
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, ROLE};
 use crate::{coordinator, member, presence};
@@ -32,6 +33,8 @@ pub struct Options {
     pub role: &'static str,
     /// The units of the role. All its members must know the same.
     pub units: Vec<Unit>,
+    /// Those of them that are worked for outside of the API too: they wait until their holder has certainly stopped.
+    pub outside: Vec<Unit>,
     /// What the process is called: a [name](oarlock_mesh::member_name) that no other has.
     pub name: String,
     /// Where members say that they live, under that name; without it only their Leases do.
@@ -56,6 +59,7 @@ pub(crate) struct Crew {
     pub(crate) role: &'static str,
     pub(crate) me: Str,
     pub(crate) units: Vec<Unit>,
+    pub(crate) outside: Vec<Unit>,
     /// It says on the bus that it lives.
     pub(crate) speaks: bool,
     pub(crate) leases: &'static Resource,
@@ -79,6 +83,7 @@ pub async fn start(system: &System, client: Client, options: Options) -> Result<
         role: options.role,
         me: options.name.into(),
         units: options.units,
+        outside: options.outside,
         speaks: options.bus.is_some(),
         leases: find("coordination.k8s.io", "leases")?,
         assignments: find("oarlock.dev", "assignments")?,
@@ -87,8 +92,11 @@ pub async fn start(system: &System, client: Client, options: Options) -> Result<
     tracing::info!(role = crew.role, member = crew.me.as_str(), "joins the crew");
     let (holder, placement) = Placement::shared();
     let (one, two, three) = (crew.clone(), crew.clone(), crew);
+    let standing = holder.clone();
     system.spawn_loop(&FOLLOWER, options.role, move |ctx| follow(ctx, one.clone(), holder.clone())).await?;
-    system.spawn_loop(&member::MEMBER, options.role, move |ctx| member::run(ctx, two.clone())).await?;
+    system
+        .spawn_loop(&member::MEMBER, options.role, move |ctx| member::run(ctx, two.clone(), standing.clone()))
+        .await?;
     if let Some(bus) = options.bus {
         let hearer = three.clone();
         let run = move |ctx| presence::run(ctx, hearer.clone(), bus.clone());
@@ -115,6 +123,29 @@ impl Crew {
                 return false;
             }
         }
+    }
+
+    /// Gives a unit to a member, if it is still held as of `epoch`.
+    ///
+    /// # Errors
+    /// 409 when it is not; else the server's Status.
+    pub(crate) async fn assign(&self, unit: &str, to: &str, epoch: Option<Revision>) -> Result<Revision, Status> {
+        let resource = self.assignments;
+        let now = MicroTime::from_unix_micros(clock::wall().as_microsecond()).to_string();
+        let Some(epoch) = epoch else {
+            let spec = json!({"holderIdentity": to, "acquireTime": now});
+            let object = json!({"metadata": {"name": unit}, "spec": spec}).to_string();
+            return Ok(self.client.create(resource, decode(resource.ty, object.as_bytes())?).await?.revision);
+        };
+        let mut object = self.client.get(resource, "", unit).await?.obj()?;
+        let transitions = object.at(&["spec", "transitions"]).and_then(|n| n.as_int()).unwrap_or(0);
+        object.set_at(&["spec", "holderIdentity"], to);
+        object.set_at(&["spec", "acquireTime"], now);
+        object.set_at(&["spec", "transitions"], transitions.saturating_add(1));
+        if let Some(mut meta) = object.meta_mut() {
+            meta.set_resource_version(epoch.to_string());
+        }
+        Ok(self.client.update(resource, object).await?.revision)
     }
 
     /// The role's Leases, and all Assignments.

@@ -16,6 +16,8 @@ pub enum Role {
     Scheduler,
     /// A remote stage of admission.
     Admission,
+    /// A cloud controller manager.
+    Cloud,
     /// A kubelet; the only role each of whose members has a credential of its own.
     Node,
     /// Somebody who looks.
@@ -24,8 +26,15 @@ pub enum Role {
 
 impl Role {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::ApiServer, Self::Controllers, Self::Scheduler, Self::Admission, Self::Node, Self::Inspector];
+    pub const ALL: [Self; 7] = [
+        Self::ApiServer,
+        Self::Controllers,
+        Self::Scheduler,
+        Self::Admission,
+        Self::Cloud,
+        Self::Node,
+        Self::Inspector,
+    ];
 
     /// Its token in subjects, and its name in files.
     #[must_use]
@@ -35,6 +44,7 @@ impl Role {
             Self::Controllers => "controllers",
             Self::Scheduler => "scheduler",
             Self::Admission => "admission",
+            Self::Cloud => "cloud",
             Self::Node => "node",
             Self::Inspector => "inspector",
         }

@@ -104,7 +104,7 @@ pub struct Row {
 }
 
 use Pin::{Both, Name, Nothing, Role as OwnRole};
-use Role::{Admission, ApiServer, Controllers, Inspector, Node, Scheduler};
+use Role::{Admission, ApiServer, Cloud, Controllers, Inspector, Node, Scheduler};
 
 static PRESENCE: Row = Row {
     kind: Kind::Presence,
@@ -112,12 +112,20 @@ static PRESENCE: Row = Row {
     template: "ol.presence.{role}.{name}",
     carries: Carries::Hints,
     group: false,
-    publish: &[(ApiServer, Both), (Controllers, Both), (Scheduler, Both), (Admission, Both), (Node, Both)],
+    publish: &[
+        (ApiServer, Both),
+        (Controllers, Both),
+        (Scheduler, Both),
+        (Admission, Both),
+        (Cloud, Both),
+        (Node, Both),
+    ],
     hear: &[
         (ApiServer, Nothing),
         (Controllers, Nothing),
         (Scheduler, Nothing),
         (Admission, Nothing),
+        (Cloud, Nothing),
         (Inspector, Nothing),
     ],
 };
@@ -143,9 +151,10 @@ static SERVICE: Row = Row {
         (Controllers, Nothing),
         (Scheduler, Nothing),
         (Admission, Nothing),
+        (Cloud, Nothing),
         (Inspector, Nothing),
     ],
-    hear: &[(ApiServer, OwnRole), (Controllers, OwnRole), (Scheduler, OwnRole), (Admission, OwnRole)],
+    hear: &[(ApiServer, OwnRole), (Controllers, OwnRole), (Scheduler, OwnRole), (Admission, OwnRole), (Cloud, OwnRole)],
 };
 
 static NODE: Row = Row {
@@ -180,8 +189,9 @@ static MEMBER: Row = Row {
         (Controllers, OwnRole),
         (Scheduler, OwnRole),
         (Admission, OwnRole),
+        (Cloud, OwnRole),
     ],
-    hear: &[(ApiServer, Both), (Controllers, Both), (Scheduler, Both), (Admission, Both)],
+    hear: &[(ApiServer, Both), (Controllers, Both), (Scheduler, Both), (Admission, Both), (Cloud, Both)],
 };
 
 static HINT: Row = Row {
@@ -205,6 +215,7 @@ static SYNC: Row = Row {
         (Controllers, Nothing),
         (Scheduler, Nothing),
         (Admission, Nothing),
+        (Cloud, Nothing),
         (Node, Nothing),
         (Inspector, Nothing),
     ],

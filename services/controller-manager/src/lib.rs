@@ -1,6 +1,5 @@
 //! The controller-manager subcommand: flags and wiring.
 
-mod account;
 mod args;
 mod choice;
 mod run;

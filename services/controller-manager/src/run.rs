@@ -1,18 +1,12 @@
 //! `oarlock controller-manager`: the controllers in a process of their own, over HTTPS, each with the token of its ServiceAccount.
 
-use std::sync::Arc;
-
 use anyhow::Context;
 use oarlock_bus::Role;
-use oarlock_client::https::Spawn;
-use oarlock_client::{Client, Endpoint, Https};
-use oarlock_config::{Credential, Kubeconfig, ServerTrust};
+use oarlock_config::{Kubeconfig, ServerTrust};
 use oarlock_controllers::Started;
-use oarlock_informer::GateSpawn;
+use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
-use oarlock_runtime::{Phase, System};
 
-use crate::account::Account;
 use crate::args::Args;
 use crate::choice;
 
@@ -46,18 +40,11 @@ pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
     let disable = choice::disabled(&known, &args.controllers, &args.disable)?;
     let root_ca = root_ca(args, &resolved.trust)?;
 
-    let spawn: Arc<dyn Spawn> = Arc::new(GateSpawn(system.gate("client", Phase::Informers)));
-    let manager = Client::new(Arc::new(Https::new(Endpoint::new(&resolved, AGENT)?, spawn.clone())?));
-    let nobody = Endpoint::new(&oarlock_config::Endpoint { credential: Credential::None, ..resolved.clone() }, AGENT)?;
-    let tokens = manager.clone();
-    let clients = Arc::new(move |account: &str| {
-        let mut endpoint = nobody.clone();
-        endpoint.user_agent = format!("{account}/{}", env!("CARGO_PKG_VERSION"));
-        Client::new(Arc::new(Account::new(account, tokens.clone(), endpoint, spawn.clone())))
-    });
+    let (manager, clients) = oarlock_controllers::identities(system, &resolved, AGENT)?;
     let name = oarlock_mesh::member_name("controllers", &oarlock_config::host_name()?);
     let bus = oarlock_mesh::join(system, &args.nats, Role::Controllers, &name).await?;
-    let member = oarlock_placement::Options { role: "controllers", units: oarlock_controllers::units(), name, bus };
+    let units = oarlock_controllers::units();
+    let member = oarlock_placement::Options { role: "controllers", units, outside: Vec::new(), name, bus };
     let placement = oarlock_placement::start(system, manager.clone(), member).await?;
     let options = oarlock_controllers::Options { disable, root_ca, placement };
     Ok(oarlock_controllers::start(system, manager, clients, options).await?)

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Scheduler(oarlock_service_scheduler::Args),
     /// All controllers.
     ControllerManager(oarlock_service_controller_manager::Args),
+    /// The controllers that reach a cloud, through its provider's program.
+    CloudControllerManager(oarlock_service_cloud_controller_manager::Args),
     /// Makes the keys that several API servers have in common, and kubeconfigs.
     Keys(oarlock_service_apiserver::KeysArgs),
     /// Asks an API server whether it is well.

@@ -30,7 +30,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let name = oarlock_mesh::member_name("scheduler", &oarlock_config::host_name()?);
     let bus = oarlock_mesh::join(&system, &args.nats, Role::Scheduler, &name).await?;
     let units = oarlock_scheduler::units();
-    let member = oarlock_placement::Options { role: "scheduler", units, name, bus: bus.clone() };
+    let member = oarlock_placement::Options { role: "scheduler", units, outside: Vec::new(), name, bus: bus.clone() };
     let placement = oarlock_placement::start(&system, client.clone(), member).await?;
     let config = Config { names: args.scheduler_name, max_binds: args.max_binds, placement, bus };
     Scheduler::spawn(&system, client, config).await?;

@@ -16,10 +16,11 @@
 //! | 2nd | small histories of one key have some linear order at all, whatever the log says |
 //! | F1 | a write under `unit@epoch` lies in the log between that epoch and the unit's next |
 //!
-//! Two more judge something else: [`placement`] a log of nodes and pods, whether every pod was placed as its constraints want; [`workloads`] (C1) one
-//! state of the API, whether everything is there that somebody wants, and nothing else.
+//! Three more judge something else: [`placement`] a log of nodes and pods, whether every pod was placed as its constraints want; [`workloads`] (C1) one
+//! state of the API, whether everything is there that somebody wants, and nothing else; [`effects`] what a cloud has done.
 
 mod claims;
+pub mod effects;
 pub mod history;
 pub mod linearizable;
 mod lists;

@@ -5,6 +5,7 @@
 mod bad_input;
 mod balancer;
 mod client_go;
+mod cloud;
 mod cluster;
 mod containerd;
 mod controllers;

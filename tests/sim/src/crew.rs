@@ -13,6 +13,7 @@
 //! OARLOCK_SEEDS=1000 cargo test -p oarlock-tests-sim crew           # many; prints what bit
 //! ```
 
+mod cloud;
 mod door;
 mod judge;
 mod member;

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::objects::from_json;
 use super::reconcile::{Desired, Repair};
 
-const GROUP: &str = "rbac.authorization.k8s.io";
+pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 const NAME: &str = "oarlock:mesh";
 const EVERYTHING: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 /// The processes that share work among themselves.
-const CREW: [&str; 2] = ["system:kube-controller-manager", "system:kube-scheduler"];
+const CREW: [&str; 3] = ["system:cloud-controller-manager", "system:kube-controller-manager", "system:kube-scheduler"];
 
 /// Roles and bindings.
 ///
@@ -29,14 +29,15 @@ pub(super) fn all() -> Result<[Desired; 4], Status> {
     let cluster = json!({"metadata": metadata, "roleRef": to("ClusterRole"), "subjects": subjects});
     let local = json!({"metadata": inside, "roleRef": to("Role"), "subjects": subjects});
     Ok([
-        object("clusterroles", json!({"metadata": metadata, "rules": assignments}), rules)?,
-        object("clusterrolebindings", cluster, bound)?,
-        object("roles", json!({"metadata": inside, "rules": leases}), rules)?,
-        object("rolebindings", local, bound)?,
+        rbac("clusterroles", json!({"metadata": metadata, "rules": assignments}), rules)?,
+        rbac("clusterrolebindings", cluster, bound)?,
+        rbac("roles", json!({"metadata": inside, "rules": leases}), rules)?,
+        rbac("rolebindings", local, bound)?,
     ])
 }
 
-fn object(plural: &str, json: Value, repair: Repair) -> Result<Desired, Status> {
+/// A role or binding.
+pub(super) fn rbac(plural: &str, json: Value, repair: Repair) -> Result<Desired, Status> {
     let row = resource(GROUP, "v1", plural);
     from_json(row.ok_or_else(|| Status::internal_error(format!("no resource {plural}")))?, json, repair)
 }

@@ -22,6 +22,7 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     objects.push(token_tracking()?);
     objects.push(kubelet_client()?);
     objects.extend(super::mesh::all()?);
+    objects.extend(super::cloud::all()?);
     Ok(objects)
 }
 

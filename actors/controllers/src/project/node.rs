@@ -70,17 +70,7 @@ impl Project for NodeView {
                 .collect(),
             heartbeat: ready.and_then(|condition| time(condition.last_heartbeat_time())),
             transition: ready.and_then(|condition| time(condition.last_transition_time())),
-            taints: node
-                .spec()
-                .taints()
-                .iter()
-                .map(|taint| Taint {
-                    key: taint.key().into(),
-                    value: taint.value().into(),
-                    effect: taint.effect().into(),
-                    added: taint.time_added().and_then(time),
-                })
-                .collect(),
+            taints: taints(&node),
             unschedulable: node.spec().unschedulable(),
         }
     }
@@ -88,6 +78,18 @@ impl Project for NodeView {
     fn same(&self, next: &Self) -> bool {
         self == next
     }
+}
+
+/// `spec.taints` of a node.
+pub(super) fn taints(node: &core_v1::Node<'_>) -> Box<[Taint]> {
+    let taints = node.spec().taints();
+    let taint = |taint: core_v1::Taint<'_>| Taint {
+        key: taint.key().into(),
+        value: taint.value().into(),
+        effect: taint.effect().into(),
+        added: taint.time_added().and_then(time),
+    };
+    taints.iter().map(taint).collect()
 }
 
 /// A Lease: that it was renewed is all that matters.

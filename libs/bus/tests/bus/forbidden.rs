@@ -73,6 +73,7 @@ api-server   presence ph ph h h    unit p p    service ph p   node p p   up h h 
 controllers  presence ph ph h h    unit ph p   service ph p   node p p   up h h - -   member ph ph - -   hint ph   sync p
 scheduler    presence ph ph h h    unit ph p   service ph p   node - -   up h h - -   member ph ph - -   hint ph   sync p
 admission    presence ph ph h h    unit - -    service ph p   node - -   up h h - -   member ph ph - -   hint ph   sync p
+cloud        presence ph ph h h    unit - -    service ph p   node - -   up - - - -   member ph ph - -   hint -    sync p
 node         presence p - - -      unit - -    service - -    node h -   up p - p -   member - - - -     hint -    sync p
 inspector    presence h h h h      unit - -    service p p    node p p   up - - - -   member p p p p     hint -    sync p
 ";

@@ -10,6 +10,7 @@ use oarlock_pki::{Leaf, Pki, Subject, UnixTime};
 const COMPONENTS: &[(&str, &str, &[&str])] = &[
     ("controller-manager", "system:kube-controller-manager", &[]),
     ("scheduler", "system:kube-scheduler", &[]),
+    ("cloud-controller-manager", "system:cloud-controller-manager", &[]),
     // A process that hosts many simulated nodes acts for each of them; it may impersonate nobody else.
     ("kubelet", "system:node:sim", &["system:nodes"]),
 ];

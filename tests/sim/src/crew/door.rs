@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use oarlock_check::history::Claim;
 use oarlock_client::{
-    Event, Fence, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
+    Call, Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
 };
 use oarlock_meta::Status;
 use oarlock_runtime::{Gate, clock};
@@ -47,8 +47,12 @@ impl Door {
     }
 
     /// What the server did, whoever waits for it.
-    fn note(&self, fence: Option<&Fence>, told: &Result<Reply, Status>) {
-        match (fence, told) {
+    fn note(&self, request: &Request, told: &Result<Reply, Status>) {
+        // An update that takes the last finalizer away is answered with the last state that there was.
+        let last =
+            |revision| matches!(&request.call, Call::Update(obj, _) if obj.meta().resource_version() == revision);
+        match (&request.fence, told) {
+            (Some(_), Ok(Reply::Object { object, .. })) if last(object.revision.to_string()) => {}
             (Some(fence), Ok(Reply::Object { object, .. })) if !object.revision.is_zero() => {
                 let (unit, epoch, revision) = (fence.unit.to_string(), fence.epoch.get(), object.revision.get());
                 self.claims.lock().push(Claim { unit, epoch, revision, key: None });
@@ -69,7 +73,6 @@ impl Transport for Door {
             if !door.wire.pass(Kind::Request).await {
                 return;
             }
-            let fence = request.fence.clone();
             let told = loop {
                 match door.server.call(request.clone()).await {
                     Answer::Told(told) => break Some(told),
@@ -78,7 +81,7 @@ impl Transport for Door {
                 }
             };
             let Some(told) = told else { return };
-            door.note(fence.as_ref(), &told);
+            door.note(&request, &told);
             if door.wire.pass(Kind::Answer).await {
                 let _gave_up = sender.send(told);
             }

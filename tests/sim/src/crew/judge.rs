@@ -2,12 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use oarlock_check::check;
+use oarlock_check::history::{Claim, Line};
 use oarlock_client::{Client, ListOptions};
 use oarlock_meta::Revision;
 use oarlock_schema::Obj;
 use serde_json::Value;
 
 use super::users::kind;
+use crate::replicas::history::Recorder;
+use crate::replicas::truth::Truth;
+
+/// F1: what was written under a claim lies between its epoch and the unit's next.
+pub(super) fn fenced(claims: Vec<Claim>, truth: &Truth, recorder: &Recorder) {
+    truth.close(Vec::new());
+    claims.into_iter().for_each(|claim| recorder.write(Line::Claim(claim)));
+    let history = recorder.read();
+    let report = check(&history);
+    assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
+}
 
 /// C1: what is not as it should be; empty when all is.
 pub(super) async fn workloads(client: &Client, wanted: &BTreeMap<String, u64>) -> Vec<String> {

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use oarlock_bus::{Bus, Exchange, Identity};
 use oarlock_client::Client;
+use oarlock_controllers::CloudOptions;
 use oarlock_placement::Options;
 use oarlock_runtime::shutdown::{Graces, shutdown};
 use oarlock_runtime::{Gate, System};
 use oarlock_scheduler::{Config, Scheduler};
 
+use super::cloud::FakeCloud;
 use super::door::Door;
 use crate::replicas::wire::{Marks, Wire};
 
-/// How long an orderly end may take in each phase, and how soon what is dead is taken down.
-const GRACE: Duration = Duration::from_secs(5);
+/// How soon what is dead is taken down.
 const BURIAL: Duration = Duration::from_millis(100);
 /// How often actors are looked at whether they get on.
 const TICK: Duration = Duration::from_secs(2);
@@ -27,10 +28,12 @@ const DISABLED: [&str; 5] = [
     "clusterrole-aggregation-controller",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Role {
     Controllers,
     Scheduler,
+    /// Reaches this cloud.
+    Cloud(FakeCloud),
 }
 
 /// See the module's text.
@@ -46,25 +49,33 @@ impl Member {
         let options = oarlock_runtime::Options { host: host.as_str().into(), tick: TICK, watchdog: None };
         let system = System::start(options).await.unwrap();
         let client = Client::new(Arc::new(door.clone()));
-        let (role_name, on_bus, units) = match role {
-            Role::Controllers => ("controllers", oarlock_bus::Role::Controllers, oarlock_controllers::units()),
-            Role::Scheduler => ("scheduler", oarlock_bus::Role::Scheduler, oarlock_scheduler::units()),
+        let (on_bus, units, outside) = match role {
+            Role::Controllers => (oarlock_bus::Role::Controllers, oarlock_controllers::units(), Vec::new()),
+            Role::Scheduler => (oarlock_bus::Role::Scheduler, oarlock_scheduler::units(), Vec::new()),
+            Role::Cloud(_) => {
+                (oarlock_bus::Role::Cloud, oarlock_controllers::cloud_units(), oarlock_controllers::cloud_units())
+            }
         };
+        let role_name = on_bus.as_str();
         let name = oarlock_mesh::member_name(role_name, &host);
         let identity = Identity::new(on_bus, &name).unwrap();
         let bus = exchange.map(|exchange| Bus::memory(exchange, identity.clone()));
         if let Some(bus) = &bus {
             oarlock_mesh::attend(&system, bus).await.unwrap();
         }
-        let member = Options { role: role_name, units, name, bus: bus.clone() };
+        let member = Options { role: role_name, units, outside, name, bus: bus.clone() };
         let placement = oarlock_placement::start(&system, client.clone(), member).await.unwrap();
+        let each = client.clone();
+        let clients = Arc::new(move |_: &str| each.clone());
         match role {
             Role::Controllers => {
-                let each = client.clone();
-                let clients = Arc::new(move |_: &str| each.clone());
                 let disable = DISABLED.map(str::to_owned).to_vec();
                 let options = oarlock_controllers::Options { disable, root_ca: String::new(), placement };
                 oarlock_controllers::start(&system, client, clients, options).await.unwrap();
+            }
+            Role::Cloud(cloud) => {
+                let options = CloudOptions { provider: Arc::new(cloud), cluster: "sim".to_owned(), placement };
+                oarlock_controllers::start_cloud(&system, client, clients, options).await.unwrap();
             }
             Role::Scheduler => {
                 Scheduler::spawn(&system, client, Config { placement, bus, ..Config::default() }).await.unwrap();
@@ -97,7 +108,7 @@ impl Member {
     /// Ends it in order.
     pub(super) async fn end(&self) {
         self.sound();
-        shutdown(&self.system, Graces::all(GRACE)).await;
+        shutdown(&self.system, Graces::default()).await;
     }
 
     /// Nothing that is done to a process makes it fail.

@@ -21,12 +21,12 @@ pub(super) fn kind(group: &str, plural: &str) -> &'static Resource {
     resource(group, "v1", plural).unwrap()
 }
 
-fn object(kind: &'static Resource, json: Value) -> Obj {
+pub(super) fn object(kind: &'static Resource, json: Value) -> Obj {
     decode(kind.ty, json.to_string().as_bytes()).unwrap()
 }
 
 /// Users and kubelets are patient: they say it until it is done.
-async fn surely<T>(what: impl AsyncFn() -> Result<T, oarlock_meta::Status>) -> T {
+pub(super) async fn surely<T>(what: impl AsyncFn() -> Result<T, oarlock_meta::Status>) -> T {
     loop {
         match what().await {
             Ok(done) => return done,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use oarlock_bus::Exchange;
-use oarlock_check::history::{Claim, Line};
+use oarlock_check::history::Claim;
 use oarlock_client::{Client, Event, ListOptions};
 use oarlock_runtime::{Gate, Rng, clock, rng};
 use oarlock_storage::testing::faulty::Faults;
@@ -27,7 +27,8 @@ use crate::replicas::wire::{EVERYTHING, Kind, Marks, Way, Wire};
 pub(super) const HEALED: Duration = Duration::from_secs(30);
 const USERS: u64 = 2;
 const CALLS: u64 = 30;
-const FAITHFUL: Faults = Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
+pub(super) const FAITHFUL: Faults =
+    Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
 /// Whoever is there at the start.
 const CREW: [Role; 4] = [Role::Controllers, Role::Controllers, Role::Scheduler, Role::Scheduler];
 /// Longer than a Lease, so that units move.
@@ -101,11 +102,7 @@ pub(super) async fn run(_: u64) -> Shown {
     }
     let claims = std::mem::take(&mut *world.claims.lock());
     let fenced = claims.len() as u64;
-    truth.close(Vec::new());
-    claims.into_iter().for_each(|claim| recorder.write(Line::Claim(claim)));
-    let history = recorder.read();
-    let report = oarlock_check::check(&history);
-    assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
+    judge::fenced(claims, &truth, &recorder);
     let epochs = recorder.writes("oarlock.dev/assignments/");
     let moved: usize = epochs.values().map(|epochs| epochs.len().saturating_sub(1)).sum();
     world.marks.note("unit moved", moved as u64);
@@ -126,7 +123,7 @@ impl World {
 
     async fn join(&self, role: Role, rng: &mut Rng) {
         let host = format!("h{}", self.hosts.fetch_add(1, Ordering::Relaxed));
-        let member = Member::start(role, host, self.door(rng), self.exchange.as_ref()).await;
+        let member = Member::start(role.clone(), host, self.door(rng), self.exchange.as_ref()).await;
         self.members.lock().push((role, Arc::new(member)));
     }
 
@@ -250,7 +247,7 @@ impl World {
     }
 }
 
-async fn during(wire: &Wire, (fault, what, way): (&'static str, &'static [Kind], Way), a_while: Duration) {
+pub(super) async fn during(wire: &Wire, (fault, what, way): (&'static str, &'static [Kind], Way), a_while: Duration) {
     let cut = wire.cut(fault, what, way);
     clock::sleep(a_while).await;
     wire.heal(cut);

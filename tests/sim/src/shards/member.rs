@@ -42,7 +42,8 @@ impl Member {
         oarlock_mesh::attend(&system, &bus).await.unwrap();
         let bus = Some(bus);
         let units = oarlock_scheduler::units();
-        let member = oarlock_placement::Options { role: "scheduler", units, name, bus: bus.clone() };
+        let member =
+            oarlock_placement::Options { role: "scheduler", units, outside: Vec::new(), name, bus: bus.clone() };
         let placement = oarlock_placement::start(&system, client.clone(), member).await.unwrap();
         let config = Config { placement, bus, ..Config::default() };
         Scheduler::spawn(&system, client, config).await.unwrap();

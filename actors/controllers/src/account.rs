@@ -10,21 +10,46 @@ use oarlock_client::{
     Call, Client, Endpoint, Https, ListOptions, RawReply, RawRequest, Reply, Request, Transport, WatchStream,
     WriteOptions, https,
 };
+use oarlock_config::Credential;
+use oarlock_informer::GateSpawn;
 use oarlock_meta::Status;
-use oarlock_runtime::{Instant, clock};
+use oarlock_runtime::{Instant, Phase, System, clock};
 use oarlock_schema::views::authentication_v1;
 use oarlock_schema::{Obj, Resource, resource, type_of_kind};
 use tokio::sync::Mutex;
 
-/// Where the controllers' accounts live.
-const NAMESPACE: &str = "kube-system";
+use crate::accounts::NAMESPACE;
+use crate::start::Clients;
+
 /// Seconds for which a token is asked.
 const LIFE: i64 = 3600;
 /// A token is replaced when this much of its life is over.
 const RENEW: Duration = Duration::from_secs(2880);
 
+/// The client of a manager over HTTPS, and what makes those of its accounts, with tokens that the manager asks for.
+///
+/// # Errors
+/// When a certificate or key is malformed, or the system's authorities cannot be found.
+pub fn identities(
+    system: &System,
+    manager: &oarlock_config::Endpoint,
+    agent: &str,
+) -> Result<(Client, Clients), https::Error> {
+    let spawn: Arc<dyn Spawn> = Arc::new(GateSpawn(system.gate("client", Phase::Informers)));
+    let nobody = oarlock_config::Endpoint { credential: Credential::None, ..manager.clone() };
+    let nobody = Endpoint::new(&nobody, agent)?;
+    let manager = Client::new(Arc::new(Https::new(Endpoint::new(manager, agent)?, spawn.clone())?));
+    let tokens = manager.clone();
+    let clients = move |account: &str| {
+        let mut endpoint = nobody.clone();
+        endpoint.user_agent = format!("{account}/{}", env!("CARGO_PKG_VERSION"));
+        Client::new(Arc::new(Account::new(account, tokens.clone(), endpoint, spawn.clone())))
+    };
+    Ok((manager, Arc::new(clients)))
+}
+
 /// See the module text.
-pub(crate) struct Account {
+struct Account {
     name: String,
     /// Asks for the tokens.
     manager: Client,
@@ -36,7 +61,7 @@ pub(crate) struct Account {
 
 impl Account {
     /// Acts as `name` at `endpoint`, which must not carry a credential of its own.
-    pub(crate) fn new(name: &str, manager: Client, endpoint: Endpoint, spawn: Arc<dyn Spawn>) -> Self {
+    fn new(name: &str, manager: Client, endpoint: Endpoint, spawn: Arc<dyn Spawn>) -> Self {
         Self { name: name.to_owned(), manager, endpoint, spawn, current: Mutex::new(None) }
     }
 

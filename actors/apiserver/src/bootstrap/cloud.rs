@@ -1,0 +1,37 @@
+//! What the cloud controller manager itself may do: read what its controllers watch, and let them log in. Upstream has no such role, each cloud's manifests
+//! bring one of this name. The controllers' own are upstream's (`system:controller:node-controller`, `system:controller:service-controller`).
+
+use oarlock_meta::Status;
+use serde_json::json;
+
+use super::mesh::{GROUP, rbac};
+use super::reconcile::{Desired, Repair};
+
+const NAME: &str = "system:cloud-controller-manager";
+/// The accounts of its controllers.
+const ACCOUNTS: [&str; 2] = ["node-controller", "service-controller"];
+
+/// Roles and bindings.
+///
+/// # Errors
+/// 500 when the schema lacks RBAC.
+pub(super) fn all() -> Result<[Desired; 4], Status> {
+    let metadata = json!({"name": NAME});
+    let inside = json!({"name": NAME, "namespace": "kube-system"});
+    let reads = json!([{"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]}]);
+    let accounts = json!([
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ACCOUNTS, "verbs": ["create"]},
+    ]);
+    let subjects = json!([{"apiGroup": GROUP, "kind": "User", "name": NAME}]);
+    let to = |kind: &str| json!({"apiGroup": GROUP, "kind": kind, "name": NAME});
+    let (rules, bound) = (Repair::AddItems("rules"), Repair::AddItems("subjects"));
+    let cluster = json!({"metadata": metadata, "roleRef": to("ClusterRole"), "subjects": subjects});
+    let local = json!({"metadata": inside, "roleRef": to("Role"), "subjects": subjects});
+    Ok([
+        rbac("clusterroles", json!({"metadata": metadata, "rules": reads}), rules)?,
+        rbac("clusterrolebindings", cluster, bound)?,
+        rbac("roles", json!({"metadata": inside, "rules": accounts}), rules)?,
+        rbac("rolebindings", local, bound)?,
+    ])
+}

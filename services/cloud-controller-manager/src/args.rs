@@ -1,0 +1,36 @@
+//! Flags of `oarlock cloud-controller-manager`.
+
+use std::path::PathBuf;
+
+/// Flags of the cloud controller manager.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// How to reach the API server, and as whom (`system:cloud-controller-manager`).
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+    /// API servers to speak to instead of the kubeconfig's one: `https://host:port`, several times or with commas.
+    #[arg(long, visible_alias = "master", value_delimiter = ',', value_name = "URL,…")]
+    pub server: Vec<String>,
+    /// Where the cloud's provider serves `oarlock.cloud.v1.CloudProvider`: `https://host:port`, on this host also `http://localhost:port` and
+    /// `unix:///path`.
+    #[arg(long, value_name = "URL")]
+    pub cloud_provider_endpoint: String,
+    /// Certificates (PEM) of who signs the provider's; those that this host trusts without this flag.
+    #[arg(long, value_name = "FILE")]
+    pub cloud_provider_ca_file: Option<PathBuf>,
+    /// The certificate (PEM) to show the provider.
+    #[arg(long, value_name = "FILE", requires = "cloud_provider_key_file")]
+    pub cloud_provider_cert_file: Option<PathBuf>,
+    /// Its key (PEM).
+    #[arg(long, value_name = "FILE", requires = "cloud_provider_cert_file")]
+    pub cloud_provider_key_file: Option<PathBuf>,
+    /// What the cloud calls this cluster: the same for good, and another than that of any other cluster there.
+    #[arg(long, default_value = "kubernetes", value_name = "NAME")]
+    pub cluster_name: String,
+    /// How the other processes are reached, besides the API.
+    #[command(flatten)]
+    pub nats: oarlock_config::NatsOptions,
+    /// Log filter, such as `info` or `oarlock_controllers=debug,warn`.
+    #[arg(long, default_value = "info", value_name = "FILTER")]
+    pub log: String,
+}

@@ -1,0 +1,52 @@
+//! `oarlock cloud-controller-manager`: the controllers that reach a cloud, whose provider is a program of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use oarlock_bus::Role;
+use oarlock_cloud::External;
+use oarlock_config::Kubeconfig;
+use oarlock_runtime::System;
+use oarlock_runtime::shutdown::{self, End, Graces};
+
+use crate::args::Args;
+
+const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION"));
+
+/// Runs until a signal.
+///
+/// # Errors
+/// When the kubeconfig or the provider's address is unusable, a controller cannot be started, or the system fails.
+pub async fn run(args: Args) -> anyhow::Result<u8> {
+    oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
+    let system = System::start(oarlock_runtime::Options::default()).await?;
+    let signals = shutdown::signals(&system)?;
+    let provider = Arc::new(External::new(&provider(&args)?)?);
+    let resolved =
+        Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
+    let resolved = resolved.at(&args.server)?;
+    let (manager, clients) = oarlock_controllers::identities(&system, &resolved, AGENT)?;
+    let name = oarlock_mesh::member_name("cloud", &oarlock_config::host_name()?);
+    let bus = oarlock_mesh::join(&system, &args.nats, Role::Cloud, &name).await?;
+    let units = oarlock_controllers::cloud_units();
+    let member = oarlock_placement::Options { role: "cloud", outside: units.clone(), units, name, bus };
+    let placement = oarlock_placement::start(&system, manager.clone(), member).await?;
+    let options = oarlock_controllers::CloudOptions { provider, cluster: args.cluster_name, placement };
+    let started = oarlock_controllers::start_cloud(&system, manager, clients, options).await?;
+    tracing::info!(controllers = ?started.controllers, provider = args.cloud_provider_endpoint, "controllers run");
+    match shutdown::run(&system, signals, Graces::default()).await {
+        End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
+        end => Ok(end.exit_code()),
+    }
+}
+
+fn provider(args: &Args) -> anyhow::Result<oarlock_cloud::Options> {
+    let read = |file: &PathBuf| std::fs::read_to_string(file).with_context(|| file.display().to_string());
+    let identity = match (&args.cloud_provider_cert_file, &args.cloud_provider_key_file) {
+        (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+        _ => None,
+    };
+    let authorities = args.cloud_provider_ca_file.as_ref().map(read).transpose()?.unwrap_or_default();
+    Ok(oarlock_cloud::Options { endpoint: args.cloud_provider_endpoint.clone(), authorities, identity })
+}

@@ -1,0 +1,134 @@
+//! Was everything that a cloud was asked for done once? Judges what a cloud has written down, in the order in which it was done (check X1).
+//!
+//! | rule | holds when |
+//! |---|---|
+//! | one | a Service never has two load balancers |
+//! | once | none is made, changed to what it was already, or taken away a second time |
+//! | order | nothing is done for an epoch after something was done for a later one |
+//! | end | at the end there is one for each Service that wants one, as it wants it, and no other |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A load balancer was made.
+    Made,
+    /// It was changed.
+    Changed,
+    /// It was taken away.
+    Removed,
+}
+
+/// One effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// What was done,
+    pub what: What,
+    /// to this load balancer (the cloud's own name for it),
+    pub balancer: u64,
+    /// of the Service with this uid;
+    pub service: String,
+    /// as it is since then.
+    pub content: String,
+    /// Under which epoch of its unit the call was made.
+    pub epoch: u64,
+}
+
+/// What is wrong; empty when nothing is. `wanted`: each Service that is to have a load balancer at the end, and what it is to hold.
+#[must_use]
+pub fn judge(effects: &[Effect], wanted: &BTreeMap<String, String>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut there: BTreeMap<&str, BTreeMap<u64, &str>> = BTreeMap::new();
+    let (mut made, mut removed) = (BTreeSet::new(), BTreeSet::new());
+    let mut newest = 0;
+    for (at, effect) in effects.iter().enumerate() {
+        let Effect { what, balancer, service, content, epoch } = effect;
+        let all = there.entry(service).or_default();
+        let mut broken = |rule: &str| wrong.push(format!("{rule}: effect {at}: {effect:?}"));
+        if *epoch < newest {
+            broken("order");
+        }
+        newest = newest.max(*epoch);
+        match what {
+            What::Made => {
+                if !all.is_empty() {
+                    broken("one");
+                } else if !made.insert(service) {
+                    broken("once");
+                }
+                all.insert(*balancer, content);
+            }
+            What::Changed => {
+                if all.insert(*balancer, content).is_none_or(|before| before == content) {
+                    broken("once");
+                }
+            }
+            What::Removed => {
+                if all.remove(balancer).is_none() || (all.is_empty() && !removed.insert(service)) {
+                    broken("once");
+                }
+            }
+        }
+    }
+    for (service, all) in &there {
+        for (balancer, content) in all {
+            match wanted.get(*service) {
+                None => wrong.push(format!("end: {service} has {balancer}, and wants none")),
+                Some(wants) if wants != content => {
+                    wrong.push(format!("end: {service} has {balancer} with {content}, and wants {wants}"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let missing = wanted.keys().filter(|service| there.get(service.as_str()).is_none_or(BTreeMap::is_empty));
+    wrong.extend(missing.map(|service| format!("end: {service} has none")));
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(what: What, balancer: u64, content: &str, epoch: u64) -> Effect {
+        Effect { what, balancer, service: "u".into(), content: content.into(), epoch }
+    }
+
+    /// The rules that are broken, if the Service wants `content` at the end.
+    fn broken(effects: &[Effect], content: Option<&str>) -> Vec<String> {
+        let wanted = content.map(|content| ("u".to_owned(), content.to_owned())).into_iter().collect();
+        let rule = |text: String| text.split(':').next().unwrap_or_default().to_owned();
+        judge(effects, &wanted).into_iter().map(rule).collect()
+    }
+
+    #[test]
+    fn a_life_in_order_breaks_nothing() {
+        use What::{Changed, Made, Removed};
+        let life = [effect(Made, 1, "a", 5), effect(Changed, 1, "b", 5), effect(Changed, 1, "a", 9)];
+        assert_eq!(broken(&life, Some("a")), [""; 0]);
+        let whole = [&life[..], &[effect(Removed, 1, "", 9)]].concat();
+        assert_eq!(broken(&whole, None), [""; 0]);
+        assert_eq!(broken(&[], None), [""; 0]);
+    }
+
+    #[test]
+    fn every_rule_can_be_broken() {
+        use What::{Changed, Made, Removed};
+        let (first, gone) = (effect(Made, 1, "a", 5), effect(Removed, 1, "", 5));
+        let cases: [(&[Effect], Option<&str>, &[&str]); 9] = [
+            (&[first.clone(), effect(Made, 2, "a", 5)], Some("a"), &["one"]),
+            (&[first.clone(), gone.clone(), effect(Made, 2, "a", 5)], Some("a"), &["once"]),
+            (&[first.clone(), effect(Changed, 1, "a", 5)], Some("a"), &["once"]),
+            (&[first.clone(), gone.clone(), gone.clone()], None, &["once"]),
+            (&[first.clone(), effect(Changed, 1, "b", 9), effect(Changed, 1, "c", 5)], Some("c"), &["order"]),
+            (std::slice::from_ref(&first), None, &["end"]),
+            (std::slice::from_ref(&first), Some("b"), &["end"]),
+            (&[first.clone(), gone.clone()], Some("a"), &["end"]),
+            (&[], Some("a"), &["end"]),
+        ];
+        for (effects, content, rules) in cases {
+            assert_eq!(broken(effects, content), rules, "{effects:?}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Cloud controller managers before a cloud that writes down what it does: check X1, everything is done once, whatever becomes of who holds the unit.
+
+mod nodes;
+mod once;
+mod provider;
+
+use std::process::Command;
+
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Cluster, Process};
+use serde_json::{Value, json};
+
+use provider::FakeCloud;
+
+/// A cloud controller manager in a process of its own.
+fn manager(cluster: &Cluster, cloud: &FakeCloud, more: &[&str]) -> Process {
+    let mut command = Command::new(oarlock_testkit::oarlock());
+    let kubeconfig = cluster.data_dir().component_kubeconfig("cloud-controller-manager");
+    command.arg("cloud-controller-manager").arg("--kubeconfig").arg(kubeconfig);
+    command.args(["--cloud-provider-endpoint", &cloud.url(), "--cluster-name", "test"]).args(more);
+    Process::start(command, "cloud-controller-manager")
+}
+
+/// A node as a kubelet with `--cloud-provider=external` makes it.
+fn make_node(cluster: &Cluster, name: &str) {
+    let taint =
+        json!({"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"});
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": [taint]}});
+    let http = cluster.http(oarlock_testkit::http::Who::Admin);
+    let answer = http.json("POST", "/api/v1/nodes", &node);
+    assert_eq!(answer.code, 201, "{answer}");
+}
+
+fn get(cluster: &Cluster, what: &str) -> Value {
+    serde_json::from_str(&cluster.kubectl().ok(&format!("get {what} -o json"))).unwrap()
+}
+
+/// Waits until an object is so.
+fn until(cluster: &Cluster, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    eventually(what, || {
+        let object = get(cluster, what);
+        if wanted(&object) { Ok(object) } else { Err(object.to_string()) }
+    })
+}
+
+/// Who holds the unit, and since which epoch.
+fn holder(cluster: &Cluster) -> (String, u64) {
+    let unit = get(cluster, "assignment cloud");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&unit["spec"]["holderIdentity"]), text(&unit["metadata"]["resourceVersion"]).parse().unwrap())
+}

@@ -1,0 +1,160 @@
+//! Two processes and a bus: X1.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use oarlock_check::effects::judge;
+use oarlock_testkit::nats::Nats;
+use oarlock_testkit::wait::eventually;
+use oarlock_testkit::{Cluster, Process, Signal};
+
+use super::provider::FakeCloud;
+use super::{get, holder, make_node, manager};
+
+/// A Lease stands for 15 s and is renewed every 4 s: who is gone has at least so much of it left.
+const LEFT: Duration = Duration::from_secs(10);
+
+struct Scene {
+    cluster: Cluster,
+    cloud: FakeCloud,
+    nats: Nats,
+    members: Vec<Process>,
+}
+
+impl Scene {
+    fn join(&mut self) {
+        self.members.push(manager(&self.cluster, &self.cloud, &["--nats-servers", &self.nats.url()]));
+    }
+
+    /// The place of who holds the unit among the members: each says in its log what it is called.
+    fn holder(&self) -> usize {
+        let (name, _) = holder(&self.cluster);
+        let said = format!("member=\"{name}\"");
+        self.members.iter().position(|member| member.said().contains(&said)).expect("a member holds the unit")
+    }
+
+    /// Waits until a call for a Service has looked and not yet acted.
+    fn under_way(&self, call: &str, service: &str) -> u64 {
+        eventually("the call is under way", || {
+            let open = self.cloud.with(|cloud| cloud.open.clone());
+            let found = open.iter().find(|(method, name, _)| *method == call && name == service);
+            found.map(|(_, _, epoch)| *epoch).ok_or_else(|| format!("{open:?}"))
+        })
+    }
+
+    /// Waits until somebody else holds the unit than at `epoch`.
+    fn moved(&self, epoch: u64) -> u64 {
+        eventually("the unit has moved", || {
+            let (_, now) = holder(&self.cluster);
+            if now > epoch { Ok(now) } else { Err(now) }
+        })
+    }
+
+    /// What each load balancer is to hold, by the uid of its Service.
+    fn wanted(&self) -> BTreeMap<String, String> {
+        let services = get(&self.cluster, "services");
+        let balanced = services["items"].as_array().unwrap().iter().filter(|one| one["spec"]["type"] == "LoadBalancer");
+        let each = balanced.map(|service| {
+            let uid = service["metadata"]["uid"].as_str().unwrap().to_owned();
+            (uid, format!("{} to n1,n2", service["spec"]["ports"][0]["port"]))
+        });
+        each.collect()
+    }
+
+    /// Waits until the cloud is as the Services want it. What was done wrong stays wrong.
+    fn settled(&self, what: &str) {
+        eventually(what, || {
+            let wanted = self.wanted();
+            let (wrong, effects) = self.cloud.with(|cloud| (judge(&cloud.effects, &wanted), cloud.effects.clone()));
+            let lasting: Vec<_> = wrong.iter().filter(|text| !text.starts_with("end")).collect();
+            assert!(lasting.is_empty(), "X1: {what}: {lasting:#?}\n{effects:#?}");
+            if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:#?}")) }
+        });
+        let kubectl = self.cluster.kubectl();
+        kubectl.until("get services", |said| !said.contains("<pending>"));
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "how long a move takes is what is asked")]
+fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
+    let nats = match Nats::start("") {
+        Ok(nats) => nats,
+        Err(why) => return eprintln!("SKIPPED: {why}: no suspicion, so nothing to withstand"),
+    };
+    let mut scene = Scene { cluster: Cluster::api_only(), cloud: FakeCloud::start(), nats, members: Vec::new() };
+    let kubectl = scene.cluster.kubectl();
+    ["n1", "n2"].into_iter().for_each(|name| make_node(&scene.cluster, name));
+    scene.join();
+    scene.join();
+    for member in &scene.members {
+        eventually("they hear each other", || {
+            let said = member.said();
+            if said.contains("hears the others") { Ok(()) } else { Err(said) }
+        });
+    }
+    for name in ["a", "b"] {
+        kubectl.ok(&format!("create service loadbalancer {name} --tcp=80:8080"));
+    }
+    scene.settled("two Services have one each");
+
+    // Killed in the middle of a call, which the cloud brings to its end: the other is silent on the bus at once, and waits for the Lease all the same.
+    scene.cloud.with(|cloud| cloud.pace = Duration::from_secs(3));
+    kubectl.ok("create service loadbalancer c --tcp=80:8080");
+    let epoch = scene.under_way("ensure", "c");
+    let at = scene.holder();
+    scene.members.remove(at).kill();
+    let killed = Instant::now();
+    kubectl.ok("delete service a --wait=false");
+    kubectl.ok(r#"patch service b --type=json -p [{"op":"replace","path":"/spec/ports/0/port","value":81}]"#);
+    kubectl.ok("create service loadbalancer d --tcp=82:8080");
+    let next = scene.moved(epoch);
+    assert!(killed.elapsed() >= LEFT, "it was taken over after {:?}", killed.elapsed());
+    eprintln!("killed: taken over after {:?}", killed.elapsed());
+    scene.settled("after the kill");
+
+    // Stopped in the middle of a call, with work waiting for it, for longer than its Lease stands; then it wakes.
+    scene.join();
+    kubectl.ok("create service loadbalancer e --tcp=80:8080");
+    let epoch = scene.under_way("ensure", "e");
+    assert_eq!(epoch, next);
+    let at = scene.holder();
+    for name in ["f", "g"] {
+        kubectl.ok(&format!("create service loadbalancer {name} --tcp=80:8080"));
+    }
+    scene.members[at].signal(Signal::STOP);
+    let stopped = Instant::now();
+    kubectl.ok("delete service d --wait=false");
+    let next = scene.moved(epoch);
+    assert!(stopped.elapsed() >= LEFT, "it was taken over after {:?}", stopped.elapsed());
+    eprintln!("stopped: taken over after {:?}", stopped.elapsed());
+    scene.members[at].signal(Signal::CONT);
+    scene.settled("after the stop");
+    let late = scene.cloud.with(|cloud| {
+        let first = cloud.epochs.iter().position(|epoch| *epoch == next).unwrap();
+        cloud.epochs[first..].iter().filter(|epoch| **epoch < next).count()
+    });
+    assert_eq!(late, 0, "calls of who slept came after it woke");
+
+    // Ended in order in the middle of a call: the call is over first, then the other takes over at once.
+    kubectl.ok("create service loadbalancer k --tcp=80:8080");
+    let epoch = scene.under_way("ensure", "k");
+    let at = scene.holder();
+    scene.members[at].signal(Signal::TERM);
+    let ended = Instant::now();
+    kubectl.ok("delete service e --wait=false");
+    scene.moved(epoch);
+    assert!(ended.elapsed() < LEFT, "it was handed over after {:?}", ended.elapsed());
+    eprintln!("ended: handed over after {:?}", ended.elapsed());
+    let open = scene.cloud.with(|cloud| cloud.open.iter().filter(|(_, _, of)| *of == epoch).count());
+    assert_eq!(open, 0, "a call of who left was still under way");
+    scene.settled("after the end");
+
+    kubectl.ok("delete service b c f g k --timeout=80s");
+    scene.settled("all are gone");
+    let effects = scene.cloud.with(|cloud| cloud.effects.len());
+    assert!(effects >= 17, "{effects}");
+    for member in &scene.members {
+        assert!(!member.said().contains(" ERROR "), "{}", member.said());
+    }
+}

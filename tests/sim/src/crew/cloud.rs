@@ -1,0 +1,32 @@
+//! Cloud controller managers in virtual time: what reaches the cloud is done once, whatever becomes of who holds the unit (check X1, `oarlock_check::effects`).
+//!
+//! A seed is an API server, two members with the real controllers over real placement and a bus, a cloud that takes its time and looks before it acts, as
+//! clouds do, and a user who makes, changes and deletes Services. The member that holds the unit is killed, is cut off from the API (but not from the cloud),
+//! is not heard, sleeps, or ends in order.
+
+mod provider;
+mod world;
+
+use std::collections::BTreeMap;
+
+use oarlock_runtime::Universe;
+
+pub(super) use provider::FakeCloud;
+
+/// Everything that must have happened in a tenth of the seeds.
+const SHOWN: [&str; 8] =
+    ["killed", "cut off", "not heard", "asleep", "ended", "unit moved", "made", "calls that were too late"];
+
+#[test]
+fn what_reaches_a_cloud_is_done_once_whatever_becomes_of_who_holds_the_unit() {
+    let swept = Universe::sweep_threads(24, world::run);
+    let mut seeds: BTreeMap<&str, usize> = SHOWN.iter().map(|what| (*what, 0)).collect();
+    for (_, outcome) in &swept {
+        outcome.value.keys().for_each(|what| *seeds.entry(what).or_default() += 1);
+    }
+    seeds.iter().for_each(|(what, in_seeds)| println!("{what:<26} in {in_seeds} of {} seeds", swept.len()));
+    if swept.len() > 1 {
+        let missing: Vec<_> = SHOWN.iter().filter(|what| seeds[*what] * 10 < swept.len()).collect();
+        assert!(missing.is_empty(), "these did not happen in a tenth of the seeds: {missing:?}");
+    }
+}
