@@ -71,6 +71,9 @@ struct AtWork {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What is done to all.
+type Strike = fn(&mut Fleet);
+
 impl AtWork {
     fn start(users: Users, napping: &Arc<Mutex<Part>>) -> Self {
         let users = Arc::new(users);
@@ -84,8 +87,9 @@ impl AtWork {
                 node.signal(Signal::CONT);
             }
         };
-        let threads = vec![std::thread::spawn(move || work.run()), std::thread::spawn(nap)];
-        Self { users, threads }
+        let users_work = std::thread::Builder::new().name("users".to_owned()).spawn(move || work.run());
+        let node_naps = std::thread::Builder::new().name("nap".to_owned()).spawn(nap);
+        Self { users, threads: vec![users_work.unwrap(), node_naps.unwrap()] }
     }
 }
 
@@ -382,7 +386,7 @@ fn users_are_served_through_the_loss_of_anything() {
         fleet.made_good(fault);
     }
 
-    let rest: [(fn(&mut Fleet), &str); 5] = [
+    let rest: [(Strike, &str); 5] = [
         (Fleet::leader, "kill -9 of etcd's leader"),
         (Fleet::sleeper, "SIGSTOP of whoever decides"),
         (Fleet::no_bus, "no bus"),
