@@ -180,14 +180,13 @@ const BUGS: &[Bug] = &[
         None,
         "what_reaches_outside_moves_when_its_holder_leaves_or_its_lease_has_run_out_and_for_nothing_else",
     ),
-    // And the seeds can fail for it, and real processes.
+    // And the seeds can fail for it.
     bug(
         "cloud_moves_on_suspicion",
         "oarlock-tests-sim",
         None,
         "what_reaches_a_cloud_is_done_once_whatever_becomes_of_who_holds_the_unit",
     ),
-    program_bug("cloud_moves_on_suspicion", "cloud::once::everything_is_done_once_whoever_is_killed_stopped_or_ended"),
     bug(
         "cloud_acts_unrenewed",
         "oarlock-mesh",

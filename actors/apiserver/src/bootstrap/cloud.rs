@@ -1,5 +1,5 @@
 //! What the cloud controller manager itself may do: read what its controllers watch, and let them log in. Upstream has no such role, each cloud's manifests
-//! bring one of this name. The controllers' own are upstream's (`system:controller:node-controller`, `system:controller:service-controller`).
+//! bring one. The controllers' own are upstream's (`system:controller:node-controller`, `system:controller:service-controller`).
 
 use oarlock_meta::Status;
 use serde_json::json;
@@ -7,7 +7,8 @@ use serde_json::json;
 use super::mesh::{GROUP, rbac};
 use super::reconcile::{Desired, Repair};
 
-const NAME: &str = "system:cloud-controller-manager";
+const NAME: &str = "oarlock:cloud-controller-manager";
+const USER: &str = "system:cloud-controller-manager";
 /// The accounts of its controllers.
 const ACCOUNTS: [&str; 2] = ["node-controller", "service-controller"];
 
@@ -23,7 +24,7 @@ pub(super) fn all() -> Result<[Desired; 4], Status> {
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ACCOUNTS, "verbs": ["create"]},
     ]);
-    let subjects = json!([{"apiGroup": GROUP, "kind": "User", "name": NAME}]);
+    let subjects = json!([{"apiGroup": GROUP, "kind": "User", "name": USER}]);
     let to = |kind: &str| json!({"apiGroup": GROUP, "kind": kind, "name": NAME});
     let (rules, bound) = (Repair::AddItems("rules"), Repair::AddItems("subjects"));
     let cluster = json!({"metadata": metadata, "roleRef": to("ClusterRole"), "subjects": subjects});
