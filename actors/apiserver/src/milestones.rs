@@ -20,16 +20,26 @@ const BATCH: usize = 64;
 /// Follows the Assignments and raises [`State::milestone`](crate::state::State::milestone).
 ///
 /// # Errors
-/// When the schema has no Assignments, or the window moved past this watcher; the actor is then restarted.
+/// When the schema has no Assignments.
 pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     let row = resource("oarlock.dev", "v1", "assignments").ok_or("the schema has no assignments")?;
     let prefix = oarlock_registry::key::prefix(row).ok_or("assignments are not stored")?;
     let view = server.view();
-    let mut cursor = view.watch(&prefix, view.list(&prefix).revision(), Interest::All, None)?;
     loop {
-        let Some(batch) = ctx.or_stop(cursor.next_batch(BATCH, clock::never())).await else { return Ok(()) };
-        if let Some(last) = batch?.events.last() {
-            server.state().set_milestone(last.revision);
+        // Also what was missed when the window had moved past, as it may again and again under a burst: one bookmark makes up for all of it.
+        let newest = view.list(&prefix).revision();
+        server.state().set_milestone(newest);
+        if let Ok(mut cursor) = view.watch(&prefix, newest, Interest::All, None) {
+            loop {
+                let Some(batch) = ctx.or_stop(cursor.next_batch(BATCH, clock::never())).await else { return Ok(()) };
+                let Ok(batch) = batch else { break };
+                if let Some(last) = batch.events.last() {
+                    server.state().set_milestone(last.revision);
+                }
+                if !ctx.sleep(GATHER).await {
+                    return Ok(());
+                }
+            }
         }
         if !ctx.sleep(GATHER).await {
             return Ok(());
