@@ -3,15 +3,17 @@
 //! - [`Kubeconfig`] is the file every Kubernetes client reads: written for the user and for every component, read by the
 //!   components that run as processes of their own. [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: where the
 //!   server is, whom to trust, who one is.
-//! - [`NatsOptions`] are the flags of everybody who joins the bus.
+//! - [`ApiOptions`] are the flags of everybody who speaks to the API, [`NatsOptions`] those of everybody who joins the bus.
 //! - [`DataDir`] is the one place that knows what lies where in `--data-dir`.
 
+mod api;
 mod data_dir;
 mod error;
 mod host;
 mod kubeconfig;
 mod nats;
 
+pub use api::ApiOptions;
 pub use data_dir::DataDir;
 pub use error::{Error, Result};
 pub use host::host_name;

@@ -5,12 +5,9 @@ use std::path::PathBuf;
 /// Flags of the cloud controller manager.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How to reach the API server, and as whom (`system:cloud-controller-manager`).
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: PathBuf,
-    /// API servers to speak to instead of the kubeconfig's one: `https://host:port`, several times or with commas.
-    #[arg(long, visible_alias = "master", value_delimiter = ',', value_name = "URL,…")]
-    pub server: Vec<String>,
+    /// How the API is reached.
+    #[command(flatten)]
+    pub api: oarlock_config::ApiOptions,
     /// Where the cloud's provider serves `oarlock.cloud.v1.CloudProvider`: `https://host:port`, on this host also `http://localhost:port` and
     /// `unix:///path`.
     #[arg(long, value_name = "URL")]

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::Context;
 use oarlock_bus::Role;
 use oarlock_cloud::External;
-use oarlock_config::Kubeconfig;
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
 
@@ -23,9 +22,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
     let provider = Arc::new(External::new(&provider(&args)?)?);
-    let resolved =
-        Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
-    let resolved = resolved.at(&args.server)?;
+    let resolved = args.api.read()?;
     let (manager, clients) = oarlock_controllers::identities(&system, &resolved, AGENT)?;
     let name = oarlock_mesh::member_name("cloud", &oarlock_config::host_name()?);
     let bus = oarlock_mesh::join(&system, &args.nats, Role::Cloud, &name).await?;

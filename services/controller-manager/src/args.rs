@@ -5,14 +5,9 @@ use std::path::PathBuf;
 /// Flags of the controller manager.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How to reach the API server, and as whom (`system:kube-controller-manager`).
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: PathBuf,
-    /// API servers to speak to instead of the kubeconfig's one, all with its authorities: `https://host:port`, several times or with commas.
-    /// Requests go to all that are ready, and a watch goes on at another when its own ends. A name with several addresses, here or in the
-    /// kubeconfig, does the same.
-    #[arg(long, visible_alias = "master", value_delimiter = ',', value_name = "URL,…")]
-    pub server: Vec<String>,
+    /// How the API is reached.
+    #[command(flatten)]
+    pub api: oarlock_config::ApiOptions,
     /// Controllers to run: `*` is all, `foo` this one, `-foo` not this one.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, value_name = "NAME,…")]
     pub controllers: Vec<String>,

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use oarlock_bus::Role;
-use oarlock_config::{Kubeconfig, ServerTrust};
+use oarlock_config::ServerTrust;
 use oarlock_controllers::Started;
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
@@ -33,9 +33,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
 /// # Errors
 /// When the kubeconfig is unusable, or a controller is not known or cannot be started.
 pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
-    let resolved =
-        Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
-    let resolved = resolved.at(&args.server)?;
+    let resolved = args.api.read()?;
     let known: Vec<&str> = oarlock_controllers::ROWS.iter().map(|row| row.name).collect();
     let disable = choice::disabled(&known, &args.controllers, &args.disable)?;
     let root_ca = root_ca(args, &resolved.trust)?;

@@ -7,14 +7,9 @@ use crate::machine::MachineArgs;
 /// Flags of the kubelet.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How to reach the API server. Without --data-dir also as whom, which must be `system:node:<node name>`.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: PathBuf,
-    /// API servers to speak to instead of the kubeconfig's one, all with its authorities: `https://host:port`, several times or with commas.
-    /// Requests go to all that are ready, and a watch goes on at another when its own ends. A name with several addresses, here or in the
-    /// kubeconfig, does the same.
-    #[arg(long, visible_alias = "master", value_delimiter = ',', value_name = "URL,…")]
-    pub server: Vec<String>,
+    /// How the API is reached.
+    #[command(flatten)]
+    pub api: oarlock_config::ApiOptions,
     /// What runs containers: `sim` simulates them, `containerd` makes this machine a node.
     #[arg(long, default_value = "sim", value_parser = ["sim", "containerd"])]
     pub runtime: String,
@@ -29,6 +24,7 @@ pub struct Args {
     #[arg(long, default_value = "node-", value_name = "PREFIX")]
     pub name_prefix: String,
     /// Data directory of the cluster, whose CA key signs a client certificate for each node (kept in memory only).
+    /// Without it the kubeconfig must speak for `system:node:<node name>`.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Directory with manifests of static pods, or one such file; every node of this process runs them.

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use oarlock_bus::Role;
 use oarlock_client::{Client, Endpoint, Https};
-use oarlock_config::Kubeconfig;
 use oarlock_informer::GateSpawn;
 use oarlock_kubelet::{Fleet, NodeConfig};
 use oarlock_runtime::shutdown::{self, End, Graces};
@@ -24,9 +22,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
-    let resolved =
-        Kubeconfig::read(&args.kubeconfig)?.resolve(None).with_context(|| args.kubeconfig.display().to_string())?;
-    let resolved = resolved.at(&args.server)?;
+    let resolved = args.api.read()?;
     let signer = args.data_dir.as_deref().map(Signer::open).transpose()?;
     anyhow::ensure!(
         args.count == 1 || signer.is_some(),

@@ -22,11 +22,11 @@ pub(crate) enum Command {
     Apiserver(oarlock_service_apiserver::Args),
     /// Judges writes by admission policies for API servers, over the bus. They do it themselves where no such process is.
     Admission(oarlock_service_admission::Args),
-    /// The scheduler.
+    /// The scheduler, which acts as `system:kube-scheduler`.
     Scheduler(oarlock_service_scheduler::Args),
-    /// All controllers.
+    /// All controllers; the manager acts as `system:kube-controller-manager`.
     ControllerManager(oarlock_service_controller_manager::Args),
-    /// The controllers that reach a cloud, through its provider's program.
+    /// The controllers that reach a cloud, through its provider's program; the manager acts as `system:cloud-controller-manager`.
     CloudControllerManager(oarlock_service_cloud_controller_manager::Args),
     /// Makes the keys that several API servers have in common, and kubeconfigs.
     Keys(oarlock_service_apiserver::KeysArgs),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use oarlock_client::RawRequest;
+use oarlock_config::Kubeconfig;
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
 
@@ -23,7 +24,8 @@ const REFUSAL_MAX: usize = 1 << 20;
 /// # Errors
 /// The kubeconfig is unusable; the server's own refusal; the answer breaks off.
 pub(super) async fn save(kubeconfig: &Path, mut partial: Partial) -> anyhow::Result<Partial> {
-    let client = client::of(kubeconfig, &[], concat!("oarlock-snapshot/", env!("CARGO_PKG_VERSION"))).await?;
+    let servers = Kubeconfig::read(kubeconfig)?.resolve(None)?;
+    let client = client::of(&servers, concat!("oarlock-snapshot/", env!("CARGO_PKG_VERSION"))).await?;
     let reply = client.raw(RawRequest::get("/snapshot", ANSWER)).await.map_err(said)?;
     if reply.code != 200 {
         let code = reply.code;
