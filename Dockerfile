@@ -1,7 +1,9 @@
-# The one image: every service is a subcommand of the program in it.
+# The one image: every service is a subcommand of the program in it. Target `node`: the same with a container runtime.
 #
-# PROGRAM may name an image that holds /usr/local/bin/oarlock already; then nothing is compiled (`cargo xtask images`).
+# PROGRAM may name an image that holds /usr/local/bin/oarlock already, PACKAGES one with a node's packages; then nothing is compiled or installed
+# (`cargo xtask images`).
 ARG PROGRAM=build
+ARG PACKAGES=packages
 
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
@@ -10,6 +12,14 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
     cargo build --release -p oarlock && install -s target/release/oarlock /usr/local/bin/oarlock
 
 FROM ${PROGRAM} AS program
+
+FROM debian:bookworm-slim AS packages
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates containerd containernetworking-plugins iptables runc \
+    && rm -rf /var/lib/apt/lists/*
+
+FROM ${PACKAGES} AS node
+COPY --from=program /usr/local/bin/oarlock /usr/local/bin/oarlock
 
 FROM debian:bookworm-slim
 COPY --from=program /usr/local/bin/oarlock /usr/local/bin/oarlock

@@ -16,6 +16,7 @@ use oarlock_schema::{Resource, resource};
 use oarlock_testkit::nats::Nats;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::process::{Child, Command};
 
 use crate::cluster::{Cluster, Usage};
@@ -84,7 +85,7 @@ impl Crew {
         let (cluster, command, nats) = match subject {
             Subject::Oarlock => {
                 let nats = tokio::task::spawn_blocking(|| Nats::start("")).await?.map_err(anyhow::Error::msg)?;
-                let cluster = bench.start(subject, Parts::Api).await?;
+                let cluster = bench.with(&["--nats-servers", &nats.url()]).start(subject, Parts::Api).await?;
                 let kubeconfig = oarlock_config::DataDir::new(cluster.folder()).component_kubeconfig(role.program());
                 let command = [
                     &bench.oarlock.display().to_string(),
@@ -138,6 +139,23 @@ impl Crew {
             members.rss += used.rss;
         }
         Ok((servers, members))
+    }
+
+    /// What actors of a kind tell of themselves, in all processes.
+    ///
+    /// # Errors
+    /// When the API is out of reach, or they tell something else.
+    pub(crate) async fn told<T: DeserializeOwned>(&self, actor: &str) -> anyhow::Result<Vec<T>> {
+        let actors = self.client.list(kind("oarlock.dev", "actors")?, "", ListOptions::default()).await?;
+        let mut told = Vec::new();
+        for object in &actors.items {
+            let obj = object.obj()?;
+            let Some(status) = obj.view::<oarlock_v1::Actor<'_>>().map(|actor| actor.status()) else { continue };
+            if status.actor_kind() == actor {
+                told.push(serde_json::from_str(status.state())?);
+            }
+        }
+        Ok(told)
     }
 
     /// Another process joins.

@@ -66,6 +66,13 @@ pub(crate) struct Setting {
 }
 
 impl Bench {
+    /// The same, with further flags for our servers.
+    pub(crate) fn with(&self, flags: &[&str]) -> Self {
+        let mut with = self.clone();
+        with.setting.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        with
+    }
+
     /// Starts a subject in a fresh directory and waits until it is ready.
     ///
     /// # Errors

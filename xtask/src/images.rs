@@ -19,6 +19,8 @@ pub(crate) struct Args {
 
 /// Debian's base, under the name by which the Dockerfile asks for it.
 const BASE: &str = "debian:bookworm-slim";
+/// A node's packages, as the Dockerfile has them.
+const PACKAGES: &str = "oarlock-node-packages:local";
 const WITH_HAPROXY: &str = "oarlock-haproxy:local";
 const ETCD: &str = "oarlock-etcd:local";
 const NATS: &str = "oarlock-nats:local";
@@ -34,14 +36,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !is_there(WITH_HAPROXY)? {
         import(&debian(&scratch, "haproxy", "haproxy")?, WITH_HAPROXY)?;
     }
+    if !is_there(PACKAGES)? {
+        import(
+            &debian(&scratch, "node", "ca-certificates,containerd,containernetworking-plugins,iptables,runc")?,
+            PACKAGES,
+        )?;
+    }
     let etcd = peer::build(&peer::folder(), &["etcd", "etcdctl"])?;
     import(&programs(&scratch, &[etcd.join("etcd"), etcd.join("etcdctl")])?, ETCD)?;
     let nats = peer::build(&peer::folder(), &["nats-server"])?;
     import(&programs(&scratch, &[nats.join("nats-server")])?, NATS)?;
     import(&programs(&scratch, &[root().join(&args.program)])?, PROGRAM)?;
-    let mut build = Command::new("docker");
-    build.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", &format!("PROGRAM={PROGRAM}")]);
-    exec(build.args(["-t", "oarlock:latest", "."]))?;
+    let (program, packages) = (format!("PROGRAM={PROGRAM}"), format!("PACKAGES={PACKAGES}"));
+    for (image, target) in [("oarlock:latest", &[][..]), ("oarlock-node:latest", &["--target", "node"])] {
+        let mut build = Command::new("docker");
+        build.env("DOCKER_BUILDKIT", "1").args(["build", "--build-arg", &program, "--build-arg", &packages]);
+        exec(build.args(target).args(["-t", image, "."]))?;
+    }
     let names = root().join(".oarlock/compose/images.env");
     fs::create_dir_all(names.parent().context("it has a folder")?)?;
     fs::write(&names, format!("ETCD_IMAGE={ETCD}\nNATS_IMAGE={NATS}\nHAPROXY_IMAGE={WITH_HAPROXY}\n"))?;

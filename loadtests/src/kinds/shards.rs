@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use oarlock_client::ListOptions;
 use oarlock_schema::views::core_v1;
 use serde::Deserialize;
@@ -23,7 +23,18 @@ pub(crate) struct Spec {
     processes: usize,
 }
 
+/// What a scheduler tells of itself (`docs/operations/crew.md`).
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    decides: bool,
+    conflict_rate: f64,
+    micros_per_decision: f64,
+    micros_per_judgement: f64,
+}
+
 /// Measures.
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
     let crew = Crew::start(bench, subject, Role::Scheduler, spec.processes).await?;
     create::account(crew.cluster()).await?;
@@ -33,14 +44,20 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     let took = schedule::bind(crew.cluster(), &connections, spec.pods, "").await?;
     let after = crew.usage()?;
     let evenness = evenness(&crew, spec).await?;
+    let told: Vec<Told> = crew.told("scheduler.shard").await?;
     crew.stop().await?;
     let (servers, members) = (after.0.micros_each(before.0, spec.pods), after.1.micros_each(before.1, spec.pods));
     let lower = |name, value, unit| Figure::new(name, value, unit, Better::Lower);
+    let arbiter = told.iter().find(|told| told.decides).context("nobody decides")?;
+    let deciding = told.iter().map(|told| told.micros_per_decision).sum::<f64>() / told.len() as f64;
     Ok(vec![
         Figure::new("pods bound", create::per_second(spec.pods, took), "/s", Better::Higher),
         lower("processor time of all processes per pod", servers + members, "µs"),
         lower("of API server and bus", servers, "µs"),
         lower("of schedulers", members, "µs"),
+        lower("to find a node", deciding, "µs"),
+        lower("to judge what another found", arbiter.micros_per_judgement, "µs"),
+        lower("conflicts", arbiter.conflict_rate * 100.0, "%"),
         lower("unevenness of nodes", evenness, ""),
     ])
 }

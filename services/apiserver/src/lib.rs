@@ -7,4 +7,4 @@ mod run;
 
 pub use args::{Args, EtcdOptions, GoingOptions, KubeletOptions, ServingOptions, StoreOptions};
 pub use keys::{KeysArgs, keys};
-pub use run::run;
+pub use run::{join, run};

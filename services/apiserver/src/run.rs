@@ -1,11 +1,12 @@
 //! `oarlock apiserver`: the server in a process of its own.
 
 use oarlock_bus::Role;
+use oarlock_config::NatsOptions;
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End};
 
 use crate::args::Args;
-use crate::assemble::{self, Cluster, Store};
+use crate::assemble::{self, Api, Cluster, Store};
 
 /// Runs until a signal.
 ///
@@ -29,13 +30,22 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         local: None,
     };
     let api = assemble::start(&system, cluster).await?;
-    let name = oarlock_mesh::member_name("apiserver", &oarlock_config::host_name()?);
-    if let Some(bus) = oarlock_mesh::join(&system, &args.nats, Role::ApiServer, &name).await? {
-        api.server.state().set_bus(bus);
-    }
+    join(&system, &api, &args.nats).await?;
     tracing::info!(address = %api.address, kubeconfig = %api.kubeconfig.display(), "api server listens");
     match shutdown::run(&system, signals, graces).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),
     }
+}
+
+/// Takes the API server to the bus, if there is one.
+///
+/// # Errors
+/// When a file that the flags name cannot be read, or the bus refuses.
+pub async fn join(system: &System, api: &Api, nats: &NatsOptions) -> anyhow::Result<()> {
+    let name = oarlock_mesh::member_name("apiserver", &oarlock_config::host_name()?);
+    if let Some(bus) = oarlock_mesh::join(system, nats, Role::ApiServer, &name).await? {
+        api.server.state().set_bus(bus);
+    }
+    Ok(())
 }

@@ -83,6 +83,9 @@ pub(crate) struct Up {
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,
     #[command(flatten)]
     pub(crate) going: oarlock_service_apiserver::GoingOptions,
+    /// How the API server reaches processes beside this one; the other parts in here need nobody.
+    #[command(flatten)]
+    pub(crate) nats: oarlock_config::NatsOptions,
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "warn", value_name = "FILTER")]
     pub(crate) log: String,

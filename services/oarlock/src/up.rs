@@ -43,6 +43,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         .await
         .context("the API server did not become ready")?;
     let ready = started.elapsed();
+    oarlock_service_apiserver::join(&system, &api, &args.nats).await?;
     let crew = crew::start(&system, &api, &fleet, &args).await?;
     tell(&args, &api, ready, &crew);
     match shutdown::run(&system, signals, args.going.graces()).await {

@@ -8,6 +8,7 @@ use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Kubectl};
 use serde_json::Value;
 
+mod compose;
 mod images;
 mod in_cluster;
 pub(crate) mod machine;

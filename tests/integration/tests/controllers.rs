@@ -440,8 +440,10 @@ async fn an_aggregated_role_takes_the_rules_of_the_roles_it_selects() {
 async fn in_a_process_of_their_own_they_work_over_https_with_tokens_of_their_accounts() {
     let cluster = Cluster::start().await;
     let args = oarlock_service_controller_manager::Args {
-        kubeconfig: cluster.api.kubeconfig.with_file_name("controller-manager.kubeconfig"),
-        server: Vec::new(),
+        api: oarlock_config::ApiOptions {
+            kubeconfig: cluster.api.kubeconfig.with_file_name("controller-manager.kubeconfig"),
+            server: Vec::new(),
+        },
         controllers: vec!["*".to_owned()],
         disable: vec!["node-lifecycle-controller".to_owned()],
         root_ca_file: None,

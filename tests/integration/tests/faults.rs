@@ -3,7 +3,7 @@
 //! A fault must have left a mark, at the clients and on the link, or its run is void.
 
 pub(crate) mod claims;
-mod compose;
+pub(crate) mod compose;
 mod crew;
 mod disk;
 mod embedded;

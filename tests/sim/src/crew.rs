@@ -39,7 +39,7 @@ const KINDS: [&str; 9] = [
 
 #[test]
 fn units_move_under_faults_and_nothing_is_done_twice_or_left_undone() {
-    let swept = Universe::sweep_threads(24, world::run);
+    let swept = Universe::sweep_threads(200, world::run);
     let mut seeds: BTreeMap<&str, usize> = KINDS.iter().map(|kind| (*kind, 0)).collect();
     let mut fenced = 0;
     for (_, outcome) in &swept {

@@ -35,8 +35,9 @@ const VICTIMS: [(&str, &str); 13] = [
 const BALANCER: &str = "balancer-1";
 
 /// A project of compose, taken down with this value.
-struct Compose {
+pub(crate) struct Compose {
     project: String,
+    profiles: &'static str,
     out: TempDir,
     port: u16,
 }
@@ -56,17 +57,17 @@ fn said(command: &mut Command) -> Result<String, String> {
 }
 
 impl Compose {
-    /// Everything up and ready.
-    fn up() -> Result<Self, String> {
+    /// Everything up and ready, and what these profiles have.
+    pub(crate) fn up(profiles: &'static str) -> Result<Self, String> {
         docker(&["compose", "version"])?;
         docker(&["image", "inspect", "-f", "{{.Id}}", "oarlock:latest"])?;
         let out = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let project = Self { project: format!("oarlock-test-{}", std::process::id()), out, port: port::own() };
+        let project = Self { project: format!("oarlock-test-{}", port::own()), profiles, out, port: port::own() };
         project.compose(&["up", "-d", "--no-build"]).unwrap();
         Ok(project)
     }
 
-    fn compose(&self, words: &[&str]) -> Result<String, String> {
+    pub(crate) fn compose(&self, words: &[&str]) -> Result<String, String> {
         let mut command = Command::new("docker");
         command.args(["compose", "-p", &self.project]).current_dir(root());
         let images = ".oarlock/compose/images.env";
@@ -74,10 +75,11 @@ impl Compose {
             command.args(["--env-file", images]);
         }
         command.env("OARLOCK_PORT", self.port.to_string()).env("OARLOCK_OUT", self.out.path());
+        command.env("COMPOSE_PROFILES", self.profiles);
         said(command.args(words))
     }
 
-    fn container(&self, name: &str) -> String {
+    pub(crate) fn container(&self, name: &str) -> String {
         format!("{}-{name}", self.project)
     }
 
@@ -85,7 +87,7 @@ impl Compose {
         docker(&["inspect", "-f", what, &self.container(name)]).unwrap()
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.out.path().join("kubeconfig")
     }
 
@@ -111,7 +113,7 @@ impl Drop for Compose {
 
 #[test]
 fn every_container_is_killed_and_nothing_is_lost() {
-    let Ok(compose) = Compose::up().map_err(|why| eprintln!("SKIPPED: {why}: compose.yaml was not tried")) else {
+    let Ok(compose) = Compose::up("").map_err(|why| eprintln!("SKIPPED: {why}: compose.yaml was not tried")) else {
         return;
     };
     let kubectl = Kubectl::new(&compose.kubeconfig());
