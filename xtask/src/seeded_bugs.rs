@@ -208,6 +208,7 @@ const BUGS: &[Bug] = &[
         "who_is_expected_and_never_heard_is_missed_when_it_could_have_come_back",
     ),
     program_bug("nobody_judges_silence", "mesh::policies::nothing_slips_through_while_those_who_judge_come_and_go"),
+    bug("job_counts_twice", "oarlock-controllers", None, "a_restart_after_any_write_counts_every_pod_once"),
     bug("secret_on_disk", "oarlock-kubelet", None, "what_is_secret_is_kept_in_memory"),
     bug("sender_by_its_word", "oarlock-bus", None, "nobody_speaks_as_another_where_the_subject_names_the_sender"),
     bug("any_epoch_will_do", "oarlock-mesh", Some("mesh"), "a_unit_answers_at_its_own_epoch_and_says_which_that_is"),

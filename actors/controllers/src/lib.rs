@@ -17,6 +17,7 @@ mod endpoints;
 mod endpointslice;
 mod env;
 mod garbage;
+mod job;
 mod namespace;
 mod node_lifecycle;
 mod pod_garbage;
@@ -28,6 +29,8 @@ mod serviceaccount;
 mod start;
 mod table;
 mod taint_eviction;
+mod template;
+mod ttl_after_finished;
 mod write;
 
 pub use account::identities;

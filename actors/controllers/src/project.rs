@@ -3,6 +3,8 @@
 mod cloud;
 mod deployment;
 mod digest;
+mod job;
+mod job_pod;
 mod namespace;
 mod node;
 mod pod;
@@ -14,6 +16,12 @@ pub(crate) use cloud::{BalancedService, CloudNode};
 pub(crate) use deployment::condition;
 pub(crate) use deployment::{Amount, Condition, Deployment, DeploymentState, HASH, Strategy};
 pub(crate) use digest::Digest;
+#[cfg(test)]
+pub(crate) use job::PerIndex;
+#[cfg(test)]
+pub(crate) use job::SuccessRule;
+pub(crate) use job::{Action, FailureRule, Job, JobState, Mode, Requirement, TRACKING};
+pub(crate) use job_pod::{FAILURES, IGNORED, INDEX, JobPod};
 pub(crate) use namespace::{AccountView, CaBundle, NamespaceView, Role};
 #[cfg(test)]
 pub(crate) use node::NodeCondition;

@@ -2,8 +2,8 @@
 
 use crate::env::Starter;
 use crate::{
-    aggregation, cloud_node, cloud_node_lifecycle, deployment, endpoints, endpointslice, garbage, namespace,
-    node_lifecycle, pod_garbage, replicaset, root_ca, service_lb, serviceaccount, taint_eviction,
+    aggregation, cloud_node, cloud_node_lifecycle, deployment, endpoints, endpointslice, garbage, job, namespace,
+    node_lifecycle, pod_garbage, replicaset, root_ca, service_lb, serviceaccount, taint_eviction, ttl_after_finished,
 };
 
 /// Where a controller runs when there are several processes.
@@ -44,6 +44,7 @@ pub static ROWS: &[Row] = &[
     endpoints::ROW,
     endpointslice::ROW,
     garbage::ROW,
+    job::ROW,
     namespace::ROW,
     node_lifecycle::ROW,
     pod_garbage::ROW,
@@ -51,6 +52,7 @@ pub static ROWS: &[Row] = &[
     root_ca::ROW,
     serviceaccount::ROW,
     taint_eviction::ROW,
+    ttl_after_finished::ROW,
 ];
 
 /// Every controller that reaches a cloud, sorted by name.

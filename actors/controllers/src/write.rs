@@ -112,7 +112,11 @@ pub(crate) async fn release(
     }
 }
 
-async fn patch_metadata(
+/// Merges a patch of the metadata that names the incarnation it is for.
+///
+/// # Errors
+/// The server's Status.
+pub(crate) async fn patch_metadata(
     client: &Client,
     resource: &'static Resource,
     object: &ObjMeta,

@@ -22,7 +22,7 @@ pub(crate) struct Condition {
     pub(crate) reason: Str,
     /// A sentence why.
     pub(crate) message: Str,
-    /// When anything about it changed (deployments only).
+    /// When anything about it changed (deployments), or when it was looked at (Jobs).
     pub(crate) updated: Option<Time>,
     /// When the status changed.
     pub(crate) transition: Option<Time>,
@@ -51,7 +51,7 @@ impl Condition {
             status: text("status").into(),
             reason: text("reason").into(),
             message: text("message").into(),
-            updated: time(text("lastUpdateTime")),
+            updated: time(text("lastUpdateTime")).or_else(|| time(text("lastProbeTime"))),
             transition: time(text("lastTransitionTime")),
         })
     }
@@ -66,7 +66,12 @@ impl Condition {
                 node.set_name(name, text.clone());
             }
         }
-        for (name, at) in [("lastUpdateTime", self.updated), ("lastTransitionTime", self.transition)] {
+        let times = [
+            ("lastUpdateTime", self.updated),
+            ("lastProbeTime", self.updated),
+            ("lastTransitionTime", self.transition),
+        ];
+        for (name, at) in times {
             node.set_name(name, at.map_or(Value::Null, |at| Value::from(at.to_string())));
         }
         Value::Struct(node)

@@ -5,7 +5,7 @@ use oarlock_meta::Time;
 use oarlock_schema::views::core_v1;
 use oarlock_schema::{Obj, Str};
 
-use super::{TargetPort, time};
+use super::{JobPod, TargetPort, time};
 
 /// `status.phase`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub(crate) struct PodView {
     pub(crate) tolerations: Box<[Toleration]>,
     /// Annotation `controller.kubernetes.io/pod-deletion-cost`.
     pub(crate) deletion_cost: i64,
+    /// What Jobs read, in pods of Jobs.
+    pub(crate) job: Option<Box<JobPod>>,
 }
 
 impl PodView {
@@ -141,6 +143,7 @@ impl Project for PodView {
                 .get("controller.kubernetes.io/pod-deletion-cost")
                 .and_then(|cost| cost.parse::<i32>().ok())
                 .map_or(0, i64::from),
+            job: JobPod::read(pod),
         }
     }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use oarlock_client::{DeleteOptions, Object};
 use oarlock_informer::Item;
 use oarlock_meta::Status;
-use oarlock_schema::views::{View, apps_v1, meta_v1};
+use oarlock_schema::views::{View, apps_v1};
 use oarlock_schema::{Obj, Value};
 
 use super::ReplicaSets;
 use super::plan::Plan;
 use super::rank::Related;
 use crate::project::{PodView, ReplicaSet, active};
-use crate::write;
+use crate::{template, write};
 
 impl ReplicaSets {
     /// Adopts and releases pods.
@@ -104,22 +104,7 @@ impl ReplicaSets {
     fn pod_of(&self, set: &Item<ReplicaSet>, whole: &Obj) -> Result<Obj, Status> {
         let view: apps_v1::ReplicaSet<'_> =
             whole.view().ok_or_else(|| Status::internal_error("the answer is no ReplicaSet"))?;
-        let template = view.spec().template();
-        let mut pod = Obj::new(self.pod.ty);
-        if let Some(spec) = template.spec().node() {
-            pod.set_name("spec", spec.clone());
-        }
-        let from = template.metadata();
-        for name in ["labels", "annotations", "finalizers"] {
-            if let Some(value) = from.node().and_then(|node| node.get(name)) {
-                pod.set_at(&["metadata", name], value.clone());
-            }
-        }
-        pod.set_at(&["metadata", "namespace"], set.meta.namespace());
-        pod.set_at(&["metadata", "generateName"], format!("{}-", set.meta.name()));
-        let owner = write::owner_node(meta_v1::OwnerReference::TYPE, self.set, &set.meta);
-        pod.set_at(&["metadata", "ownerReferences"], Value::from_iter([owner]));
-        Ok(pod)
+        Ok(template::pod(self.pod, view.spec().template(), (self.set, &set.meta)))
     }
 
     async fn delete(&self, set: &Item<ReplicaSet>, plan: &Plan) -> Result<(), Status> {
