@@ -4,7 +4,10 @@ use crate::table::TypeRules;
 
 pub mod cron;
 pub mod cron_job;
+mod indexes;
 pub mod job;
+pub mod job_status;
+mod policies;
 
 /// Rows of the batch group.
 pub const TYPES: &[TypeRules] = &[
@@ -20,8 +23,8 @@ pub const TYPES: &[TypeRules] = &[
             "maxFailedIndexes",
         ])
         .validate(job::validate_spec)
-        .after(job::after),
-    TypeRules::of("batch/v1.PodFailurePolicyRule").validate(job::validate_failure_rule),
+        .after(job::after)
+        .warnings(job::warnings),
     TypeRules::of("batch/v1.CronJob").validate(cron_job::validate),
     TypeRules::of("batch/v1.CronJobSpec")
         .non_negative(&["startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"])

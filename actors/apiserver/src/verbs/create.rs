@@ -101,10 +101,11 @@ async fn try_create(
     let request = stages::request(caller, target, &now);
     prepare::before_create(target.kind, &request, &rng::uuid().to_string(), obj);
     oarlock_apis::drop_disabled(obj, None);
-    stages::warn(caller, obj);
     let mut errors = oarlock_apis::validate_create(target.resource(), obj);
     target.kind.strategy.validate(&request, obj, None, &mut errors);
     stages::check(target, obj.name(), &errors)?;
+    // What is refused is not warned of as well.
+    stages::warn(caller, obj);
     crate::escalation::check(server, caller, target, obj, None)?;
     let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
     attributes.held.extend(crate::allocate::turn(server, target, attributes.object.as_deref(), None).await);

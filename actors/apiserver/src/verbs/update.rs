@@ -133,12 +133,12 @@ pub async fn modify(
             prepare::before_update(target.kind, &request, &mut obj, &old);
         }
         oarlock_apis::drop_disabled(&mut obj, Some(&old));
-        stages::warn(caller, &obj);
         if !trusted {
             let mut errors = oarlock_apis::validate_change(resource, target.subresource, &obj, &old);
             target.kind.strategy.validate(&request, &obj, Some(&old), &mut errors);
             stages::check(target, target.name, &errors)?;
         }
+        stages::warn(caller, &obj);
         crate::escalation::check(server, caller, target, &obj, Some(&old))?;
         let _turn = crate::allocate::turn(server, target, Some(&obj), Some(&old)).await;
         let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;

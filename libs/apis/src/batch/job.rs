@@ -1,13 +1,20 @@
 //! Job.
 
-use oarlock_meta::field::{Omit, Raw};
+use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
-use oarlock_schema::views::batch_v1::{Job, JobMut, JobSpec, PodFailurePolicyRule};
+use oarlock_schema::views::batch_v1::{Job, JobMut, JobSpec};
 use oarlock_schema::{FromValue as _, Struct, Value};
 
+use super::policies;
 use crate::apps::workload::matching;
-use crate::rules::{immutable, selector, show};
+use crate::rules::{formats, immutable, selector, show};
+
+/// Most indexes that may run, or fail, at once (upstream `completionsSoftLimit`).
+const MANY: i64 = 100_000;
+/// The same where there are more than that (upstream `parallelismLimitForHighCompletions`).
+const FEWER: i64 = 10_000;
+const NOT_INDEXED: &str = "requires indexed completion mode";
 
 /// Upstream `SetDefaults_Job`. Job templates of CronJobs get these only when a Job is made of them.
 pub fn default(node: &mut Struct) {
@@ -59,6 +66,17 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(FieldError::required(&at.child("selector"), ""));
     }
     matching(spec.selector(), spec.template(), &at, errors);
+    // The host name of its last pod must be one.
+    let last = spec.completions().filter(|completions| *completions > 0 && spec.completion_mode() == Some("Indexed"));
+    if let Some(last) = last {
+        let name = Job::new(node).metadata().name();
+        let host = format!("{name}-{}", last - 1);
+        if !formats::dns1123_label(&host).is_empty() {
+            let text = format!("will not able to create pod with invalid DNS label: {host}");
+            let at = path.child("metadata");
+            errors.push(FieldError::invalid(&at.child("name"), name, text));
+        }
+    }
 }
 
 /// A selector that the server made picks the pods of this Job and no others (upstream `validateGeneratedSelector`).
@@ -115,6 +133,13 @@ pub fn validate_spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
     indexing(spec, path, errors);
+    policies::failure(spec, &path.child("podFailurePolicy"), errors);
+    if let Some(policy) = spec.success_policy().filter(|_| spec.completion_mode() != Some("Indexed")) {
+        let shown = Raw(policy.node().map(show::internal).unwrap_or_default());
+        errors.push(FieldError::invalid(&path.child("successPolicy"), shown, NOT_INDEXED));
+    } else {
+        policies::success(spec, &path.child("successPolicy"), errors);
+    }
     if let Some(policy) = spec.pod_replacement_policy() {
         // A policy about failed pods needs them to have ended.
         let allowed: &[&str] =
@@ -142,71 +167,66 @@ pub fn after(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn indexing(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let indexed = match spec.completion_mode() {
-        None | Some("NonIndexed") => false,
-        Some("Indexed") => true,
-        Some(other) => {
-            errors.push(FieldError::not_supported(&path.child("completionMode"), other, &["NonIndexed", "Indexed"]));
-            return;
-        }
-    };
-    if !indexed {
-        let text = "requires indexed completion mode";
-        let limits =
-            [("backoffLimitPerIndex", spec.backoff_limit_per_index()), ("maxFailedIndexes", spec.max_failed_indexes())];
-        for (field, limit) in limits {
-            if let Some(limit) = limit {
-                errors.push(FieldError::invalid(&path.child(field), limit, text));
+    match spec.completion_mode() {
+        None | Some("NonIndexed") => {
+            let limits = [
+                ("backoffLimitPerIndex", spec.backoff_limit_per_index()),
+                ("maxFailedIndexes", spec.max_failed_indexes()),
+            ];
+            for (field, limit) in limits {
+                if let Some(limit) = limit {
+                    errors.push(FieldError::invalid(&path.child(field), limit, NOT_INDEXED));
+                }
             }
         }
-        if let Some(policy) = spec.success_policy().and_then(View::node) {
-            errors.push(FieldError::invalid(&path.child("successPolicy"), Raw(show::internal(policy)), text));
+        Some("Indexed") => indexed(spec, path, errors),
+        Some(other) => {
+            errors.push(FieldError::not_supported(&path.child("completionMode"), other, &["NonIndexed", "Indexed"]));
         }
-        return;
-    }
-    let Some(completions) = spec.completions() else {
-        errors.push(FieldError::required(&path.child("completions"), "when completion mode is Indexed"));
-        return;
-    };
-    if let Some(n) = spec.parallelism().filter(|n| *n > 100_000) {
-        let text = "must be less than or equal to 100000 when completion mode is Indexed";
-        errors.push(FieldError::invalid(&path.child("parallelism"), n, text));
-    }
-    if let Some(n) = spec.max_failed_indexes().filter(|n| *n > completions) {
-        errors.push(FieldError::invalid(
-            &path.child("maxFailedIndexes"),
-            n,
-            "must be less than or equal to completions",
-        ));
     }
 }
 
-/// One rule about failed pods.
-pub fn validate_failure_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
-    let rule = PodFailurePolicyRule::new(node);
-    let action = path.child("action");
-    match rule.action() {
-        "" => {
-            errors.push(FieldError::required(&action, "valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]"))
-        }
-        other => crate::rules::one_of(other, &["Count", "FailIndex", "FailJob", "Ignore"], &action, errors),
+/// The texts of indexes in the status stay readable: many indexes may not run, or fail, all at once.
+fn indexed(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let completions = spec.completions();
+    if completions.is_none() {
+        errors.push(FieldError::required(&path.child("completions"), "when completion mode is Indexed"));
     }
-    match (rule.on_exit_codes().is_some(), rule.on_pod_conditions().is_empty()) {
-        (false, true) => {
-            errors.push(FieldError::invalid(
-                path,
-                Omit,
-                "specifying one of OnExitCodes and OnPodConditions is required",
-            ));
-        }
-        (true, false) => {
-            errors.push(FieldError::invalid(
-                path,
-                Omit,
-                "specifying both OnExitCodes and OnPodConditions is not supported",
-            ));
-        }
-        _ => {}
+    at_most(MANY, " when completion mode is Indexed", spec.parallelism(), &path.child("parallelism"), errors);
+    if let (Some(max), Some(completions)) = (spec.max_failed_indexes(), completions)
+        && max > completions
+    {
+        let text = "must be less than or equal to completions";
+        errors.push(FieldError::invalid(&path.child("maxFailedIndexes"), max, text));
+    }
+    at_most(MANY, "", spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
+    if completions.is_none_or(|completions| completions <= MANY) || spec.backoff_limit_per_index().is_none() {
+        return;
+    }
+    if spec.max_failed_indexes().is_none() {
+        let text = format!("must be specified when completions is above {MANY}");
+        errors.push(FieldError::required(&path.child("maxFailedIndexes"), text));
+    }
+    let when = format!(" when completions are above {MANY} and used with backoff limit per index");
+    at_most(FEWER, &when, spec.parallelism(), &path.child("parallelism"), errors);
+    at_most(FEWER, &when, spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
+}
+
+fn at_most(most: i64, when: &str, value: Option<i64>, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(value) = value.filter(|value| *value > most) {
+        errors.push(FieldError::invalid(path, value, format!("must be less than or equal to {most}{when}")));
+    }
+}
+
+/// Very many indexes at once are not told apart in a status.
+pub fn warnings(node: &Struct, path: &Path<'_>, warnings: &mut Vec<String>) {
+    let spec = JobSpec::new(node);
+    let above = |value: Option<i64>, limit| value.is_some_and(|value| value > limit);
+    if spec.completion_mode() == Some("Indexed") && above(spec.completions(), MANY) && above(spec.parallelism(), FEWER)
+    {
+        let text = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+                    Kubernetes might not be able to track completedIndexes when a big number of indexes fail";
+        warnings.push(format!("{path}: {text}"));
     }
 }
 
@@ -216,6 +236,7 @@ const FIXED: &[&str] =
 
 /// Upstream `ValidateJobSpecUpdate`; the template of a CronJob may change as it likes.
 pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let started = Job::new(old).status().start_time().is_some();
     let (Some(new), Some(old)) = (new.get("spec"), old.get("spec")) else { return };
     let (Some(new), Some(old), path) = (new.as_struct(), old.as_struct(), path.child("spec")) else { return };
     let (now, before) = (JobSpec::new(new), JobSpec::new(old));
@@ -233,7 +254,9 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
         errors.push(FieldError::invalid(&at, n, "can only be modified in tandem with spec.parallelism"));
     }
     let Some(mut template) = old.get("template").cloned() else { return };
+    // Its template may have made pods once it was started.
     if before.suspend() == Some(true)
+        && !started
         && let (Some(new), Some(old)) = (new.get("template"), template.as_struct_mut())
     {
         // While a job is suspended, where its pods run may still be decided.

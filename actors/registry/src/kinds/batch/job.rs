@@ -1,6 +1,8 @@
 //! Jobs: unless told otherwise they select their pods by labels that name the Job's own uid.
 
+use oarlock_apis::batch::job_status;
 use oarlock_client::Propagation;
+use oarlock_meta::ErrorList;
 use oarlock_schema::{Obj, Value};
 
 use crate::kind::{Request, Strategy};
@@ -19,6 +21,12 @@ impl Strategy for JobStrategy {
         prepare::reset_for_create(request.resource, obj);
         if obj.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(obj);
+        }
+    }
+
+    fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
+        if let Some(old) = old.filter(|_| request.endpoint == "status") {
+            job_status::validate_change(new, old, errors);
         }
     }
 
@@ -45,6 +53,10 @@ fn generate_selector(obj: &mut Obj) {
                 labels.insert(key, value.as_str());
             }
         }
+    }
+    // A Job without labels has those of its pods; upstream fills them in whenever it reads one.
+    if obj.meta().labels().is_empty() {
+        obj.set_at(&["metadata", "labels"], labels.clone());
     }
     obj.set_at(&path, labels);
     let path = ["spec", "selector", "matchLabels"];
@@ -74,7 +86,17 @@ mod tests {
         );
         for (key, want) in [("controller-uid", "u"), ("job-name", "j"), ("batch.kubernetes.io/job-name", "j")] {
             assert_eq!(text(&["spec", "template", "metadata", "labels", key]).as_deref(), Some(want));
+            assert_eq!(text(&["metadata", "labels", key]).as_deref(), Some(want));
         }
+    }
+
+    #[test]
+    fn a_job_keeps_labels_of_its_own() {
+        let resource = oarlock_schema::resource("batch", "v1", "jobs").unwrap();
+        let mut job = Obj::new(resource.ty);
+        job.set_at(&["metadata", "labels", "a"], "b");
+        JobStrategy.prepare_create(&crate::kind::tests::request(resource), &mut job);
+        assert_eq!(job.meta().labels().iter().collect::<Vec<_>>(), [("a", "b")]);
     }
 
     #[test]
