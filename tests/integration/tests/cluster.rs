@@ -71,21 +71,30 @@ impl Cluster {
 
     /// A stand-in for kubelets: every pod that is not on its way out runs and is ready at once.
     pub(crate) async fn run_pods(&self) {
+        self.pods_become(
+            json!({"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}], "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}),
+        )
+        .await;
+    }
+
+    /// A stand-in for kubelets: every pod gets this status at once.
+    pub(crate) async fn pods_become(&self, status: Value) {
         static KIND: ActorKind = ActorKind {
             name: "test.kubelet",
             on_shutdown: OnShutdown::Finish,
             phase: Phase::Crew,
             ..ActorKind::DEFAULT
         };
-        let admin = self.admin.clone();
+        let (admin, status) = (self.admin.clone(), Arc::new(json!({"status": status})));
         let run = move |ctx: LoopCtx| {
-            let admin = admin.clone();
+            let (admin, status) = (admin.clone(), status.clone());
             async move {
                 let mut watch = admin.watch(find("pods"), "", ListOptions::default()).await?;
                 while let Some(Some(events)) = ctx.or_stop(watch.next()).await {
                     for event in events {
                         if let Event::Added(pod) = event {
-                            ready(&admin, &pod).await;
+                            become_so(&admin, &pod, &status).await;
                         }
                     }
                 }
@@ -161,9 +170,7 @@ fn client(api: &Api, user: UserInfo) -> Client {
     Client::new(Arc::new(InProcess::new(api.server.clone(), user, "test/1")))
 }
 
-async fn ready(admin: &Client, pod: &Object) {
-    let patch = json!({"status": {"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}], "conditions": [
-        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+async fn become_so(admin: &Client, pod: &Object, patch: &Value) {
     let key = (&*pod.namespace(), &*pod.name());
     let patched =
         admin.patch(find("pods"), "status", key, (PatchType::Merge, patch.to_string()), WriteOptions::default());

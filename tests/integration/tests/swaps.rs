@@ -1,8 +1,10 @@
-//! Parts that swap with upstream's, both ways: whichever is in its place, a Deployment runs, scales, rolls and goes away.
+//! Parts that swap with upstream's, both ways: whichever is in its place, a Deployment runs, scales, rolls and goes
+//! away, and Jobs run to their ends.
 //!
 //! Upstream's programs are built from their Go modules by `cargo xtask peer`. What is known not to work stands in
 //! docs/operations/swaps.md.
 
+pub(crate) mod jobs;
 mod ours;
 pub(crate) mod story;
 mod theirs;

@@ -4,6 +4,7 @@ mod api;
 mod crew;
 mod errors;
 mod follow;
+mod jobs;
 mod least;
 mod policies;
 mod preemption;

@@ -2,7 +2,7 @@
 
 use oarlock_testkit::{Peer, Process};
 
-use super::{oarlock, programs, story, unexplained};
+use super::{jobs, oarlock, programs, story, unexplained};
 use crate::containerd::machine::Machine;
 use crate::containerd::{apply, pod, ready, settle, until};
 
@@ -42,6 +42,7 @@ fn our_controllers() {
     let kubectl = peer.kubectl();
     kubectl.until("get serviceaccount default -o name", |_| true);
     story::tell(&kubectl);
+    jobs::tell(&kubectl);
     for log in [manager.said(), kubelets.said()] {
         assert_eq!(unexplained(&log, &[]), [""; 0]);
     }

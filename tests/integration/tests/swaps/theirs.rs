@@ -4,7 +4,7 @@ use std::process::Command;
 
 use oarlock_testkit::{Cluster, Process};
 
-use super::{programs, story, unexplained};
+use super::{jobs, programs, story, unexplained};
 use crate::containerd::machine::Machine;
 use crate::containerd::{apply, pod, ready, settled, until};
 
@@ -47,6 +47,7 @@ fn upstreams_controller_manager() {
     let kubectl = cluster.kubectl();
     kubectl.until("get serviceaccount default -o name", |_| true);
     story::tell(&kubectl);
+    jobs::tell(&kubectl);
     story::leads(&kubectl, "kube-controller-manager");
     // Two of its loops write one object: one is refused and tries again, as on its own API server.
     let conflict = "the object has been modified; please apply your changes to the latest version and try again";
