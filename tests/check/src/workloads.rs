@@ -6,10 +6,10 @@
 //! |---|---|
 //! | missing | what is wanted is not there |
 //! | left over | what nobody wants (any more) is there |
-//! | not at spec | a Deployment has other replicas, fewer ready ones, or a status that is behind its spec; a pod has no node or is not ready |
-//! | duplicate | an owner has more pods than it wants, or a Deployment more than one ReplicaSet with pods |
+//! | not at spec | a Deployment has other replicas, fewer ready ones, or a status that is behind its spec; a pod has no node or is not ready; a Job is not complete, has another number of successes, or fewer pods that ended well |
+//! | duplicate | an owner has more pods than it wants, or a Deployment more than one ReplicaSet with pods; a Job had more successes than it counts |
 //! | orphan | an owner, or the namespace, is gone |
-//! | stuck | it is being deleted, still |
+//! | stuck | it is being deleted, still; a pod of a finished Job is kept to be counted |
 //! | endpoints | a Service's EndpointSlices or Endpoints name others than its ready pods |
 
 mod judge;
@@ -26,6 +26,8 @@ pub struct Wanted {
     pub namespaces: BTreeSet<String>,
     /// Deployments, with their replicas.
     pub deployments: BTreeMap<String, u64>,
+    /// Jobs that end well, with their completions.
+    pub jobs: BTreeMap<String, u64>,
     /// Services.
     pub services: BTreeSet<String>,
     /// Pods without an owner.
@@ -39,6 +41,7 @@ pub struct State {
     pub namespaces: Vec<Value>,
     pub deployments: Vec<Value>,
     pub replica_sets: Vec<Value>,
+    pub jobs: Vec<Value>,
     pub pods: Vec<Value>,
     pub services: Vec<Value>,
     pub endpoint_slices: Vec<Value>,

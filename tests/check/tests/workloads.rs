@@ -17,7 +17,14 @@ fn pod(name: &str, owner: Option<(&str, &str)>, ip: &str) -> Value {
     json!({"metadata": meta(name, owner), "spec": {"nodeName": "n1"}, "status": {"podIP": ip, "conditions": ready}})
 }
 
-/// A Deployment of two pods behind a Service, and a pod of its own, all of it as wanted.
+/// A pod of a Job that has ended.
+fn ended(name: &str, job: &str, phase: &str) -> Value {
+    let mut meta = meta(name, Some(("Job", job)));
+    meta["labels"] = json!({"job-name": job});
+    json!({"metadata": meta, "spec": {"nodeName": "n1"}, "status": {"phase": phase}})
+}
+
+/// A Deployment of two pods behind a Service, a Job of two that is complete, and a pod of its own, all of it as wanted.
 fn good() -> (State, Wanted) {
     let counts = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2});
     let own = Some(("ReplicaSet", "set"));
@@ -32,7 +39,17 @@ fn good() -> (State, Wanted) {
         namespaces: vec![json!({"metadata": {"name": "work"}}), json!({"metadata": {"name": "kube-system"}})],
         deployments: vec![json!({"metadata": meta("web", None), "spec": {"replicas": 2}, "status": counts})],
         replica_sets: vec![json!({"metadata": meta("set", Some(("Deployment", "web"))), "spec": {"replicas": 2}})],
-        pods: vec![pod("one", own, "10.0.0.1"), pod("two", own, "10.0.0.2"), alone],
+        jobs: vec![json!({"metadata": meta("job", None), "status": {
+            "succeeded": 2, "failed": 1, "conditions": [{"type": "Complete", "status": "True"}],
+        }})],
+        pods: vec![
+            pod("one", own, "10.0.0.1"),
+            pod("two", own, "10.0.0.2"),
+            alone,
+            ended("first", "job", "Succeeded"),
+            ended("second", "job", "Succeeded"),
+            ended("bad", "job", "Failed"),
+        ],
         services: vec![json!({"metadata": meta("front", None), "spec": {"selector": {"app": "web"}}})],
         endpoint_slices: vec![json!({"metadata": meta("front-x", Some(("Service", "front"))), "endpoints": slice})],
         endpoints: vec![json!({
@@ -43,6 +60,7 @@ fn good() -> (State, Wanted) {
     let wanted = Wanted {
         namespaces: ["work".to_owned()].into(),
         deployments: [("work/web".to_owned(), 2)].into(),
+        jobs: [("work/job".to_owned(), 2)].into(),
         services: names(&["front"]),
         pods: names(&["alone"]),
     };
@@ -100,6 +118,27 @@ fn workloads_are_at_their_spec() {
     breaks(|state, _| state.pods[2]["status"]["conditions"][0]["status"] = json!("False"), &[NotAtSpec]);
     // The set lacks a pod that the Service's endpoints still name.
     breaks(|state, _| drop(state.pods.remove(1)), &[NotAtSpec, Endpoints, Endpoints]);
+}
+
+#[test]
+fn jobs_end_and_count_each_success_once() {
+    breaks(|state, _| state.jobs[0]["status"]["conditions"][0]["status"] = json!("False"), &[NotAtSpec]);
+    breaks(|state, _| state.jobs[0]["status"]["active"] = json!(1), &[NotAtSpec]);
+    breaks(|_, wanted| wanted.jobs.extend([("work/more".to_owned(), 1)]), &[Missing]);
+    breaks(|_, wanted| wanted.jobs.clear(), &[LeftOver]);
+    // It counts one that never was, or one twice.
+    breaks(|state, _| state.pods[3]["status"]["phase"] = json!("Failed"), &[NotAtSpec]);
+    breaks(|state, _| state.pods[5]["status"]["phase"] = json!("Succeeded"), &[Duplicate]);
+    breaks(|state, _| state.pods[5]["status"]["phase"] = json!("Running"), &[LeftOver]);
+    let kept = |state: &mut State, _: &mut Wanted| {
+        state.pods[5]["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
+    };
+    breaks(kept, &[Stuck]);
+    let no_job = |state: &mut State, wanted: &mut Wanted| {
+        state.jobs.clear();
+        wanted.jobs.clear();
+    };
+    breaks(no_job, &[NotAtSpec, NotAtSpec, NotAtSpec, Orphan, Orphan, Orphan]);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Several controller managers and schedulers that share their work, in virtual time, disturbed in every way that a network and a process can be.
 //!
 //! A seed is one world: a real API server (store, View, admission, verbs); processes that each have a system of actors of their own with real
-//! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them. A process is killed,
+//! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them, and run Jobs. A process is killed,
 //! or sleeps with what it has sent still on its way, or hears nothing, or is not heard, or the wall clock is set. Then all is healed, and judged:
 //!
 //! * **F1** every write under `unit@epoch` lies in the log between that epoch and the unit's next.
-//! * **C1** within [`HEALED`](world::HEALED) every workload is at its spec: as many pods as wanted, each bound, none without an owner.
+//! * **C1** within [`HEALED`](world::HEALED) every workload is at its spec: as many pods as wanted, each bound, none without an owner; every Job complete,
+//!   each end of a pod counted once and no pod kept.
 //! * **S2** a pod is bound once: its node never changes.
 //!
 //! ```text
@@ -15,6 +16,7 @@
 
 mod cloud;
 mod door;
+mod jobs;
 mod judge;
 mod member;
 mod users;

@@ -62,10 +62,11 @@ impl<'a> Judge<'a> {
 
     pub(super) fn run(mut self) -> Vec<Wrong> {
         self.namespaces();
-        let State { deployments, replica_sets, pods, services, endpoint_slices, endpoints, .. } = self.state;
+        let State { deployments, replica_sets, jobs, pods, services, endpoint_slices, endpoints, .. } = self.state;
         for (kind, objects) in [
             ("Deployment", deployments),
             ("ReplicaSet", replica_sets),
+            ("Job", jobs),
             ("Pod", pods),
             ("Service", services),
             ("EndpointSlice", endpoint_slices),
@@ -75,6 +76,7 @@ impl<'a> Judge<'a> {
         }
         let deployed: BTreeSet<String> = self.wanted.deployments.keys().cloned().collect();
         self.compare("Deployment", deployments, &deployed);
+        self.compare("Job", jobs, &self.wanted.jobs.keys().cloned().collect());
         self.compare("Service", services, &self.wanted.services);
         let alone: Vec<Value> =
             pods.iter().filter(|pod| each(pod, "/metadata/ownerReferences").next().is_none()).cloned().collect();
@@ -87,7 +89,12 @@ impl<'a> Judge<'a> {
         for set in self.asked(replica_sets) {
             self.replica_set(set);
         }
-        for pod in self.asked(pods) {
+        for job in self.asked(jobs) {
+            if let Some(completions) = self.wanted.jobs.get(&name(job)) {
+                self.job(job, *completions);
+            }
+        }
+        for pod in self.asked(pods).filter(|pod| !jobs.iter().any(|job| owns(job, pod))) {
             if text(pod, "/spec/nodeName").is_empty() || !is_ready(pod) {
                 self.found(Finding::NotAtSpec, "Pod", &name(pod), "it has no node, or is not ready".to_owned());
             }
@@ -128,15 +135,16 @@ impl<'a> Judge<'a> {
 
     /// Whatever is there has its namespace and its owners, and stays.
     fn belongs(&mut self, kind: &str, objects: &'a [Value]) {
-        let State { namespaces, deployments, replica_sets, services, .. } = self.state;
+        let State { namespaces, deployments, replica_sets, jobs, services, .. } = self.state;
         let there: BTreeSet<&str> = namespaces.iter().map(|one| text(one, "/metadata/name")).collect();
-        let owners: BTreeSet<&str> = [deployments, replica_sets, services].into_iter().flatten().map(uid).collect();
+        let owners: BTreeSet<&str> =
+            [deployments, replica_sets, jobs, services].into_iter().flatten().map(uid).collect();
         for object in objects {
             let name = name(object);
             if !there.contains(namespace(object)) {
                 self.found(Finding::Orphan, kind, &name, "its namespace is gone".to_owned());
             }
-            let known = ["Deployment", "ReplicaSet", "Service"];
+            let known = ["Deployment", "ReplicaSet", "Job", "Service"];
             let gone = |one: &&Value| known.contains(&text(one, "/kind")) && !owners.contains(text(one, "/uid"));
             for owner in each(object, "/metadata/ownerReferences").filter(gone) {
                 let what = format!("{} {} is gone", text(owner, "/kind"), text(owner, "/name"));
@@ -194,6 +202,34 @@ impl<'a> Judge<'a> {
             std::cmp::Ordering::Greater => Finding::Duplicate,
         };
         self.found(finding, "ReplicaSet", &name(set), format!("{wanted} pods wanted, {has} there"));
+    }
+
+    /// It is complete, and each of its successes is counted once.
+    fn job(&mut self, job: &Value, completions: u64) {
+        let name = name(job);
+        let is = |path| number(job, path);
+        let complete = |one: &Value| text(one, "/type") == "Complete" && text(one, "/status") == "True";
+        let done = each(job, "/status/conditions").any(complete);
+        if !done || is("/status/succeeded") != completions || is("/status/active") != 0 {
+            let what = format!("{completions} successes wanted; {}", job["status"]);
+            self.found(Finding::NotAtSpec, "Job", &name, what);
+        }
+        let pods: Vec<&Value> = self.asked(&self.state.pods).filter(|pod| owns(job, pod)).collect();
+        let ended = |pod: &&&Value, phase: &str| text(pod, "/status/phase") == phase;
+        let good = pods.iter().filter(|pod| ended(pod, "Succeeded")).count() as u64;
+        if done && good != is("/status/succeeded") {
+            let finding = if good > is("/status/succeeded") { Finding::Duplicate } else { Finding::NotAtSpec };
+            let what = format!("it counts {} successes, {good} pods have ended well", is("/status/succeeded"));
+            self.found(finding, "Job", &name, what);
+        }
+        for pod in pods.iter().filter(|_| done) {
+            if !ended(&pod, "Succeeded") && !ended(&pod, "Failed") {
+                self.found(Finding::LeftOver, "Pod", &self::name(pod), "its Job is complete".to_owned());
+            }
+            if each(pod, "/metadata/finalizers").any(|one| one == "batch.kubernetes.io/job-tracking") {
+                self.found(Finding::Stuck, "Pod", &self::name(pod), "its Job is complete".to_owned());
+            }
+        }
     }
 
     /// Its endpoints are its ready pods.

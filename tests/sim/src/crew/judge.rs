@@ -9,6 +9,7 @@ use oarlock_meta::Revision;
 use oarlock_schema::Obj;
 use serde_json::Value;
 
+use super::jobs;
 use super::users::kind;
 use crate::replicas::history::Recorder;
 use crate::replicas::truth::Truth;
@@ -23,7 +24,11 @@ pub(super) fn fenced(claims: Vec<Claim>, truth: &Truth, recorder: &Recorder) {
 }
 
 /// C1: what is not as it should be; empty when all is.
-pub(super) async fn workloads(client: &Client, wanted: &BTreeMap<String, u64>) -> Vec<String> {
+pub(super) async fn workloads(
+    client: &Client,
+    wanted: &BTreeMap<String, u64>,
+    wanted_jobs: &BTreeMap<String, u64>,
+) -> Vec<String> {
     let list = async |group, plural| -> Result<Vec<Value>, String> {
         let list = client.list(kind(group, plural), "default", ListOptions::default()).await;
         let list = list.map_err(|status| status.to_string())?;
@@ -33,7 +38,7 @@ pub(super) async fn workloads(client: &Client, wanted: &BTreeMap<String, u64>) -
         (Ok(sets), Ok(pods)) => (sets, pods),
         (Err(error), _) | (_, Err(error)) => return vec![error],
     };
-    let mut wrong = Vec::new();
+    let mut wrong = jobs::judge(client, wanted_jobs, &pods).await;
     let owner =
         |object: &Value| object["metadata"]["ownerReferences"][0]["uid"].as_str().unwrap_or_default().to_owned();
     for (name, replicas) in wanted {
@@ -48,8 +53,9 @@ pub(super) async fn workloads(client: &Client, wanted: &BTreeMap<String, u64>) -
             wrong.push(format!("{name} wants {replicas}, has {} of which {unbound} unbound", mine.len()));
         }
     }
+    let pods = pods.iter().filter(|pod| pod["metadata"]["labels"]["job-name"].is_null());
     let known = |pod: &&Value| sets.iter().any(|set| set["metadata"]["uid"].as_str() == Some(&owner(pod)));
-    wrong.extend(pods.iter().filter(|pod| !known(pod)).map(|pod| format!("{} is an orphan", pod["metadata"]["name"])));
+    wrong.extend(pods.filter(|pod| !known(pod)).map(|pod| format!("{} is an orphan", pod["metadata"]["name"])));
     let stray = sets.iter().filter(|set| !wanted.contains_key(set["metadata"]["labels"]["app"].as_str().unwrap_or("")));
     wrong.extend(stray.map(|set| format!("{} is left over", set["metadata"]["name"])));
     wrong

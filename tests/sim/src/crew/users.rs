@@ -10,11 +10,15 @@ use oarlock_runtime::{Rng, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use serde_json::{Value, json};
 
-const NAMESPACE: &str = "default";
+use super::jobs::Ends;
+
+pub(super) const NAMESPACE: &str = "default";
 const NODES: usize = 3;
 /// Few, so that what happens to one is much.
 const NAMES: u64 = 6;
 const MOST: u64 = 5;
+/// A user thinks for about so long.
+pub(super) const PAUSE: Duration = Duration::from_millis(900);
 const AGAIN: Duration = Duration::from_millis(200);
 
 pub(super) fn kind(group: &str, plural: &str) -> &'static Resource {
@@ -60,15 +64,17 @@ pub(super) async fn prepare(client: &Client) {
     }
 }
 
-/// Pods that are to end, end: without kubelets nobody else would let them go.
+/// Pods that are to go, go: without kubelets nobody else would let them. Pods of Jobs end.
 pub(super) async fn kubelets(client: Client, enough: Arc<AtomicBool>) {
-    let pods = kind("", "pods");
+    let (pods, mut ends) = (kind("", "pods"), Ends::default());
     while !enough.load(Ordering::Relaxed) {
         clock::sleep(AGAIN).await;
         let Ok(list) = client.list(pods, NAMESPACE, ListOptions::default()).await else { continue };
-        for pod in
-            list.items.iter().map(|pod| pod.obj().unwrap()).filter(|pod| pod.meta().deletion_timestamp().is_some())
-        {
+        for pod in list.items.iter().map(|pod| pod.obj().unwrap()) {
+            if pod.meta().deletion_timestamp().is_none() {
+                ends.end(&client, &pod).await;
+                continue;
+            }
             let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
             // Whoever was faster did the same.
             let _done = client.delete(pods, NAMESPACE, pod.meta().name(), options).await;
@@ -80,7 +86,7 @@ pub(super) async fn kubelets(client: Client, enough: Arc<AtomicBool>) {
 pub(super) async fn user(client: Client, mut rng: Rng, calls: u64, prefix: String) -> BTreeMap<String, u64> {
     let (deployments, mut wanted) = (kind("apps", "deployments"), BTreeMap::new());
     for _ in 0..calls {
-        clock::sleep(rng.jitter(Duration::from_millis(900), 90)).await;
+        clock::sleep(rng.jitter(PAUSE, 90)).await;
         let name = format!("{prefix}{}", rng.below(NAMES));
         let replicas = rng.below(MOST + 1);
         let (known, doomed) = (wanted.contains_key(&name), rng.chance(1, 4));

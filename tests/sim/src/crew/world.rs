@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::door::Door;
+use super::jobs;
 use super::judge::{self, Nodes};
 use super::member::{Member, Role};
 use super::users::{self, kind};
@@ -27,6 +28,7 @@ use crate::replicas::wire::{EVERYTHING, Kind, Marks, Way, Wire};
 pub(super) const HEALED: Duration = Duration::from_secs(30);
 const USERS: u64 = 2;
 const CALLS: u64 = 30;
+const JOBS: u64 = 8;
 pub(super) const FAITHFUL: Faults =
     Faults { lose_answer: 0, drop: 0, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
 /// Whoever is there at the start.
@@ -90,10 +92,11 @@ pub(super) async fn run(_: u64) -> Shown {
     }
     people.spawn("kubelets", users::kubelets(admin.clone(), Arc::clone(&world.enough))).unwrap();
     let wishes: Vec<_> = (0..USERS).map(|n| users::user(admin.clone(), rng.fork(), CALLS, format!("d{n}-"))).collect();
+    let work = jobs::user(admin.clone(), rng.fork(), JOBS);
     let faults = world.disturb(rng.fork());
-    let ((), wanted) = futures::join!(faults, join_all(wishes));
+    let ((), wanted, jobs) = futures::join!(faults, join_all(wishes), work);
     let wanted: BTreeMap<String, u64> = wanted.into_iter().flatten().collect();
-    world.settle(&admin, &wanted).await;
+    world.settle(&admin, &wanted, &jobs).await;
     world.enough.store(true, Ordering::Relaxed);
     watched.await.unwrap();
     let members = std::mem::take(&mut *world.members.lock());
@@ -201,10 +204,10 @@ impl World {
     }
 
     /// Waits until everything is in order.
-    async fn settle(&self, admin: &Client, wanted: &BTreeMap<String, u64>) {
+    async fn settle(&self, admin: &Client, wanted: &BTreeMap<String, u64>, jobs: &BTreeMap<String, u64>) {
         let deadline = clock::after(HEALED);
         loop {
-            let wrong = judge::workloads(admin, wanted).await;
+            let wrong = judge::workloads(admin, wanted, jobs).await;
             if wrong.is_empty() {
                 return;
             }

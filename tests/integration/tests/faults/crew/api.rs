@@ -83,6 +83,7 @@ impl Api {
             namespaces: list("/api/v1/namespaces"),
             deployments: list("/apis/apps/v1/deployments"),
             replica_sets: list("/apis/apps/v1/replicasets"),
+            jobs: list("/apis/batch/v1/jobs"),
             pods: list("/api/v1/pods"),
             services: list("/api/v1/services"),
             endpoint_slices: list("/apis/discovery.k8s.io/v1/endpointslices"),

@@ -1,4 +1,5 @@
-//! Users at work: Deployments are made, scaled and deleted, Services with them; pods without an owner come and go, and so do whole namespaces.
+//! Users at work: Deployments are made, scaled and deleted, Services with them; Jobs run to their ends; pods without an owner come and go, and so do
+//! whole namespaces.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +15,8 @@ use super::api::Api;
 const HOME: &str = "work";
 /// As many of each are there at most, so that what happens to one is much.
 const DEPLOYMENTS: usize = 6;
+const JOBS: usize = 4;
+const COMPLETIONS: usize = 5;
 const PODS: usize = 3;
 const NAMESPACES: usize = 2;
 const REPLICAS: usize = 4;
@@ -97,7 +100,7 @@ impl Work {
 
     fn step(&mut self, api: &Api) {
         self.made += 1;
-        let (name, what) = (format!("n{}", self.made), self.draw(16));
+        let (name, what) = (format!("n{}", self.made), self.draw(20));
         let wanted = self.wanted.clone();
         match what {
             0..4 if wanted.deployments.len() < DEPLOYMENTS => {
@@ -128,9 +131,20 @@ impl Work {
                     self.wanted.pods.remove(key);
                 }
             }
+            14..16 if wanted.jobs.len() < JOBS => self.job(api, HOME, &name),
+            14..18 => {
+                let own = wanted.jobs.keys().filter(|name| name.starts_with(HOME)).collect::<Vec<_>>();
+                if let Some(key) = self.one_of(own.into_iter()) {
+                    // It may still be at work, and its pods uncounted.
+                    let propagation = ["Background", "Foreground"][self.draw(2)];
+                    api.delete(&path("/apis/batch/v1", key, "jobs"), propagation);
+                    self.wanted.jobs.remove(key);
+                }
+            }
             _ if wanted.namespaces.len() < NAMESPACES => {
                 self.namespace(api, &name);
                 self.deployment(api, &name, "web", 2);
+                self.job(api, &name, "job");
             }
             _ => {
                 let gone: Vec<&String> = wanted.namespaces.iter().filter(|name| *name != HOME).collect();
@@ -139,6 +153,7 @@ impl Work {
                     let within = format!("{name}/");
                     self.wanted.namespaces.remove(name);
                     self.wanted.deployments.retain(|key, _| !key.starts_with(&within));
+                    self.wanted.jobs.retain(|key, _| !key.starts_with(&within));
                     self.wanted.services.retain(|key| !key.starts_with(&within));
                 }
             }
@@ -162,6 +177,19 @@ impl Work {
         let key = format!("{namespace}/{name}");
         self.wanted.deployments.insert(key.clone(), replicas);
         self.wanted.services.insert(key);
+    }
+
+    /// A Job whose pods end well, one after the other or all at once, with indexes or without.
+    fn job(&mut self, api: &Api, namespace: &str, name: &str) {
+        let (completions, parallelism) = (self.draw(COMPLETIONS) as u64 + 1, self.draw(COMPLETIONS) as u64 + 1);
+        let mode = ["NonIndexed", "Indexed"][self.draw(2)];
+        let mut template =
+            json!({"metadata": {"annotations": {"sim.oarlock.dev/exit-after": "300ms"}}, "spec": spec()});
+        template["spec"]["restartPolicy"] = json!("Never");
+        let spec = json!({"completions": completions, "parallelism": parallelism, "completionMode": mode, "template": template});
+        let job = json!({"metadata": {"name": name}, "spec": spec});
+        api.create(&format!("/apis/batch/v1/namespaces/{namespace}/jobs"), &job);
+        self.wanted.jobs.insert(format!("{namespace}/{name}"), completions);
     }
 
     fn deployment_goes(&mut self, api: &Api, key: &str) {
