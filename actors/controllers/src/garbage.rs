@@ -11,6 +11,7 @@ mod plan;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
@@ -34,6 +35,9 @@ pub(crate) const ROW: Row = Row {
     why: "it holds the graph of all owners and dependents",
     start: |env| start(env).boxed(),
 };
+
+/// An owner that is there, and in no cache yet, is looked for again after this time.
+const UNSEEN: Duration = Duration::from_secs(5);
 
 struct Collector {
     env: Env,
@@ -108,10 +112,11 @@ impl Reconcile for Collector {
         if meta.deleting() || meta.owners.is_empty() {
             return Ok(Requeue::No);
         }
-        let owners = self.owners(resource, meta).await?;
+        let (owners, unseen) = self.owners(resource, meta).await?;
         let dependents = self.graph.dependents(meta.uid.as_str());
         let verdict = plan::judge(meta, &owners, dependents.iter().map(|(_, dependent)| &dependent.meta));
         self.perform(key, resource, meta, verdict).await?;
-        Ok(Requeue::No)
+        // A watch that begins anew may never show an owner that goes soon, and then nothing would tell of its end.
+        Ok(if unseen { Requeue::After(UNSEEN) } else { Requeue::No })
     }
 }

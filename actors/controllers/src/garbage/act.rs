@@ -11,39 +11,51 @@ use super::{Collector, key};
 use crate::write;
 
 impl Collector {
-    /// The states of an object's owners. Who is in no cache is asked for.
-    pub(super) async fn owners(&self, resource: &'static Resource, meta: &ObjMeta) -> Result<Vec<Owner>, Status> {
-        let mut states = Vec::new();
+    /// The states of an object's owners, and whether one is there that no cache shows. Who is in no cache is asked for.
+    pub(super) async fn owners(
+        &self,
+        resource: &'static Resource,
+        meta: &ObjMeta,
+    ) -> Result<(Vec<Owner>, bool), Status> {
+        let (mut states, mut unseen) = (Vec::new(), false);
         for owner in &meta.owners {
-            states.push(self.owner(resource, meta, owner).await?);
+            let (state, seen) = self.owner(resource, meta, owner).await?;
+            states.push(state);
+            unseen |= !seen;
         }
-        Ok(states)
+        Ok((states, unseen))
     }
 
-    async fn owner(&self, resource: &'static Resource, meta: &ObjMeta, owner: &OwnerRef) -> Result<Owner, Status> {
+    /// The state of an owner; `false`: it is there, and no cache shows it yet.
+    async fn owner(
+        &self,
+        resource: &'static Resource,
+        meta: &ObjMeta,
+        owner: &OwnerRef,
+    ) -> Result<(Owner, bool), Status> {
         // A kind that nobody serves cannot be asked for; what might exist is not declared gone.
-        let Some(kind) = self.graph.resource(owner) else { return Ok(Owner::Solid) };
+        let Some(kind) = self.graph.resource(owner) else { return Ok((Owner::Solid, true)) };
         if kind.namespaced && !resource.namespaced {
             let message = format!("ownerRef {owner:?} of a cluster-scoped object names a namespaced owner");
             let about = write::about(resource, meta);
             self.env.recorder.event(&about, EventType::Warning, "OwnerRefInvalidNamespace", message);
-            return Ok(Owner::Solid);
+            return Ok((Owner::Solid, true));
         }
         if let Some(there) = self.graph.owner(kind, meta.namespace(), owner) {
-            return Ok(plan::state(&there.meta));
+            return Ok((plan::state(&there.meta), true));
         }
         if self.absent.has(&owner.uid) {
-            return Ok(Owner::Absent);
+            return Ok((Owner::Absent, true));
         }
         let namespace = if kind.namespaced { meta.namespace() } else { "" };
         let live = self.env.client.find(kind, namespace, &owner.name).await?;
         match live {
             Some(object) if object.uid() == owner.uid.0 => {
-                Ok(plan::state(&ObjMeta::read(&object.obj()?, object.revision, false)))
+                Ok((plan::state(&ObjMeta::read(&object.obj()?, object.revision, false)), false))
             }
             _ => {
                 self.absent.add(&owner.uid);
-                Ok(Owner::Absent)
+                Ok((Owner::Absent, true))
             }
         }
     }

@@ -26,8 +26,8 @@ const BUDGET: Duration = Duration::from_secs(10);
 const WAITING: usize = 16;
 /// Batches that may be under way here.
 const OPEN: usize = 64;
-/// When nobody can be asked.
-const AWAY: Duration = Duration::from_millis(250);
+/// When nobody can be asked: about as long as a new arbiter needs from its Assignment to its ear.
+const AWAY: Duration = Duration::from_millis(25);
 const METHOD: &str = "propose";
 
 /// See the module text.

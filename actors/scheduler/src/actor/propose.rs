@@ -77,7 +77,7 @@ impl Shell {
                 }
             }
             Err(Unsaid::Undelivered(pause, why)) => {
-                tracing::info!(proposals = count, why, "proposals not delivered");
+                tracing::debug!(proposals = count, why, "proposals not delivered");
                 self.seen.proposals.undelivered += count as u64;
                 self.proposals.pause(at + pause);
                 batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + pause)));

@@ -6,9 +6,10 @@
 
 mod api;
 mod part;
+mod strikes;
 mod users;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use oarlock_check::history::Line;
 use oarlock_check::{Rule, placement, workloads};
 use oarlock_testkit::chaos::{Chaos, Link};
 use oarlock_testkit::nats::Nats;
-use oarlock_testkit::wait::{Deadline, eventually, pause};
+use oarlock_testkit::wait::{Deadline, pause};
 use oarlock_testkit::workload::{Collection, Workload};
 use oarlock_testkit::{Cluster, Etcd, Signal, port};
 use parking_lot::Mutex;
@@ -33,10 +34,6 @@ use super::{API_ONLY, Scene, address, revive, servers, ways};
 const ALL: [usize; 3] = [0, 1, 2];
 /// Within this after its healing a fault is made good.
 const HEALED: Duration = Duration::from_secs(30);
-/// As long as whoever decides is stopped.
-const SLEEP: Duration = Duration::from_secs(20);
-/// As long as there is no bus: longer than a Lease.
-const NO_BUS: Duration = Duration::from_secs(30);
 /// For how many revisions others' work may be unknown to who decides: what some hundred milliseconds write.
 const LAG: u64 = 300;
 
@@ -55,6 +52,8 @@ struct Fleet {
     servers: [Cluster; 2],
     /// Of each server, how recorded clients reach it, and how everybody else does.
     links: [[Link; 2]; 2],
+    /// Of the first server, how it reaches etcd.
+    ways: Vec<Link>,
     buses: Vec<Nats>,
     crew: [[Part; 2]; 2],
     nodes: Part,
@@ -120,10 +119,10 @@ impl Fleet {
         let etcd = Etcd::start(ALL.len())?;
         let buses = buses()?;
         let network = Chaos::new();
-        let of = ["a", "b"].map(|server| servers(&ways(&network, server, &etcd, &ALL)));
-        let log = ["--log", claims::LOG];
-        let one = Cluster::up(&[[of[0].as_str()].as_slice(), &API_ONLY, &log].concat());
-        let two = one.replica(&[of[1].as_str(), log[0], log[1]]);
+        let [of_a, of_b] = ["a", "b"].map(|server| ways(&network, server, &etcd, &ALL));
+        let log = ["--log", &format!("{},oarlock_store::feeder=debug", claims::LOG)];
+        let one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY, &log].concat());
+        let two = one.replica(&[servers(&of_b).as_str(), log[0], log[1]]);
         let mut scene = Scene::new("crew", &one);
         scene.options.collections = vec![Collection::secrets("recorded")];
         // There is other work to do.
@@ -157,6 +156,7 @@ impl Fleet {
             etcd: RefCell::new(etcd),
             servers: [one, two],
             links: [[to_a, crew[0].clone()], [to_b, crew[1].clone()]],
+            ways: of_a,
             buses,
             crew: crew_parts,
             nodes,
@@ -237,112 +237,6 @@ impl Fleet {
         self.crew[role][at].again();
     }
 
-    fn leader(&mut self) {
-        let leader = self.etcd.borrow().leader();
-        let others = (leader + 1) % ALL.len();
-        let term = || [self.etcd.borrow().status(others)["raftTerm"].as_u64().unwrap()];
-        self.scene.bites("kill -9 of etcd's leader", || self.etcd.borrow_mut().kill(leader), term);
-        self.works();
-        self.etcd.borrow_mut().restart(leader);
-    }
-
-    fn sleeper(&mut self) {
-        let at = self.holder(SCHEDULERS, "arbiter");
-        let sleeper = &self.crew[SCHEDULERS][at];
-        let epoch = || [self.api.epoch("arbiter")];
-        self.scene.bites("SIGSTOP of whoever decides, for 20 s", || sleeper.signal(Signal::STOP), epoch);
-        self.works_for(SLEEP);
-        sleeper.signal(Signal::CONT);
-    }
-
-    /// Nobody hears anybody: nothing moves, and everything goes on.
-    fn no_bus(&mut self) {
-        self.balanced();
-        let before = self.api.units();
-        let [[a, b], [c, d]] = &self.crew;
-        let lonely = || [a, b, c, d].map(|part| part.told("hears nobody"));
-        let heard = || [a, b, c, d].map(|part| part.told("hears the others"));
-        let before_that = heard();
-        self.scene.bites(
-            "all servers of the bus killed, for 30 s",
-            || self.buses.iter_mut().for_each(Nats::kill),
-            lonely,
-        );
-        self.works_for(NO_BUS);
-        assert_eq!(self.api.units(), before, "nobody can be suspected");
-        self.buses.iter_mut().for_each(Nats::restart);
-        eventually("all hear one another again", || {
-            let now = heard();
-            if now.iter().zip(before_that).all(|(now, before)| *now > before) {
-                Ok(())
-            } else {
-                Err(format!("{now:?}"))
-            }
-        });
-    }
-
-    /// Every process ends in order and is started again, one after the other.
-    fn upgrade(&mut self) {
-        let ended = Cell::new(0_u64);
-        let count = || [ended.get()];
-        for member in ALL {
-            let end = || {
-                let mut etcd = self.etcd.borrow_mut();
-                etcd.signal(member, Signal::TERM);
-                let _said = etcd.wait_for_end(member);
-                ended.set(ended.get() + 1);
-            };
-            self.scene.bites("upgrade: a member of etcd", end, count);
-            self.works();
-            self.etcd.borrow_mut().restart(member);
-        }
-        for at in [0, 1] {
-            self.api_server("upgrade: an API server", at, |server| assert_eq!(server.stop(), Some(0)));
-        }
-        for (role, unit, fault) in [
-            (MANAGERS, "controllers-0", "upgrade: a controller manager"),
-            (SCHEDULERS, "arbiter", "upgrade: a scheduler"),
-        ] {
-            // Whoever has it now, and then whoever has got it.
-            for _ in 0..2 {
-                let at = self.holder(role, unit);
-                self.member(fault, (role, at), unit, Part::end);
-            }
-        }
-        let mut node = self.napping.lock();
-        for part in [&mut self.nodes, &mut *node] {
-            let end = || {
-                part.end();
-                ended.set(ended.get() + 1);
-            };
-            self.scene.bites("upgrade: kubelets", end, count);
-            part.again();
-        }
-        drop(node);
-        for bus in &mut self.buses {
-            let end = || {
-                bus.stop();
-                ended.set(ended.get() + 1);
-            };
-            self.scene.bites("upgrade: a server of the bus", end, count);
-            bus.restart();
-        }
-        self.works();
-    }
-
-    /// A node is silent until nobody believes in it any more, and comes back.
-    fn lost_node(&mut self) {
-        let node = self.napping.lock();
-        let lost = || [self.api.lost_nodes()];
-        self.scene.bites("SIGSTOP of a node until it counts as lost", || node.signal(Signal::STOP), lost);
-        self.works();
-        node.signal(Signal::CONT);
-        eventually("the node is ready again", || match self.api.lost_nodes() {
-            0 => Ok(()),
-            lost => Err(lost),
-        });
-    }
-
     /// Judges what clients have seen, by the log, and the log itself.
     fn judge(self) {
         let Self { scene, workload, at_work, truth, servers, healed, .. } = self;
@@ -386,8 +280,10 @@ fn users_are_served_through_the_loss_of_anything() {
         fleet.made_good(fault);
     }
 
-    let rest: [(Strike, &str); 5] = [
+    let rest: [(Strike, &str); 7] = [
         (Fleet::leader, "kill -9 of etcd's leader"),
+        (Fleet::cut_off, "a compaction behind an API server's back"),
+        (Fleet::sleeping_server, "SIGSTOP of an API server"),
         (Fleet::sleeper, "SIGSTOP of whoever decides"),
         (Fleet::no_bus, "no bus"),
         (Fleet::upgrade, "an upgrade"),

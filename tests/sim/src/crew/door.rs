@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use oarlock_check::history::Claim;
 use oarlock_client::{
-    Call, Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
+    Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
 };
-use oarlock_meta::Status;
+use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Gate, clock};
 use oarlock_schema::Resource;
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::replicas::replica::{Answer, Replica, Stream};
+use crate::replicas::truth::Truth;
 use crate::replicas::wire::{Kind, Marks, Wire};
 
 /// After this without an answer nobody waits any more.
@@ -30,6 +31,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) struct Door {
     pub(super) server: Arc<Replica>,
+    pub(super) log: Arc<Truth>,
     pub(super) wire: Arc<Wire>,
     pub(super) net: Gate,
     /// Of the process: what is dead hears nothing and is not heard.
@@ -46,14 +48,11 @@ impl Door {
         }
     }
 
-    /// What the server did, whoever waits for it.
-    fn note(&self, request: &Request, told: &Result<Reply, Status>) {
-        // An update that takes the last finalizer away is answered with the last state that there was.
-        let last =
-            |revision| matches!(&request.call, Call::Update(obj, _) if obj.meta().resource_version() == revision);
+    /// What the server did, whoever waits for it; `before` is the last revision before. What changes nothing, and what takes the last finalizer away, is
+    /// answered with a state that was there before.
+    fn note(&self, request: &Request, told: &Result<Reply, Status>, before: Revision) {
         match (&request.fence, told) {
-            (Some(_), Ok(Reply::Object { object, .. })) if last(object.revision.to_string()) => {}
-            (Some(fence), Ok(Reply::Object { object, .. })) if !object.revision.is_zero() => {
+            (Some(fence), Ok(Reply::Object { object, .. })) if object.revision > before => {
                 let (unit, epoch, revision) = (fence.unit.to_string(), fence.epoch.get(), object.revision.get());
                 self.claims.lock().push(Claim { unit, epoch, revision, key: None });
             }
@@ -74,14 +73,15 @@ impl Transport for Door {
                 return;
             }
             let told = loop {
+                let before = door.log.revision();
                 match door.server.call(request.clone()).await {
-                    Answer::Told(told) => break Some(told),
+                    Answer::Told(told) => break Some((told, before)),
                     Answer::Refused => clock::sleep(AGAIN).await,
                     Answer::Lost => break None,
                 }
             };
-            let Some(told) = told else { return };
-            door.note(&request, &told);
+            let Some((told, before)) = told else { return };
+            door.note(&request, &told, before);
             if door.wire.pass(Kind::Answer).await {
                 let _gave_up = sender.send(told);
             }

@@ -51,6 +51,7 @@ pub(super) struct Shown {
 
 struct World {
     server: Arc<Replica>,
+    log: Arc<Truth>,
     net: Gate,
     marks: Arc<Marks>,
     claims: Arc<Mutex<Vec<Claim>>>,
@@ -75,6 +76,7 @@ pub(super) async fn run(_: u64) -> Shown {
     server.start().await;
     let world = Arc::new(World {
         server,
+        log: Arc::clone(&truth),
         net,
         marks,
         claims: Arc::default(),
@@ -116,6 +118,7 @@ impl World {
     fn door(&self, rng: &mut Rng) -> Door {
         Door {
             server: Arc::clone(&self.server),
+            log: Arc::clone(&self.log),
             wire: Arc::new(Wire::new(rng.fork(), Arc::clone(&self.marks))),
             net: self.net.clone(),
             life: CancellationToken::new(),

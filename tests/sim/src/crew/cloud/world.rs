@@ -35,6 +35,7 @@ const HEALED: Duration = Duration::from_secs(120);
 
 struct World {
     server: Arc<Replica>,
+    log: Arc<Truth>,
     net: Gate,
     marks: Arc<Marks>,
     claims: Arc<Mutex<Vec<Claim>>>,
@@ -58,6 +59,7 @@ pub(super) async fn run(_: u64) -> Shown {
     let cloud = FakeCloud::new(Gate::new("cloud"), rng.fork());
     let mut world = World {
         server: Arc::new(server),
+        log: Arc::clone(&truth),
         net,
         marks,
         claims: Arc::default(),
@@ -103,6 +105,7 @@ impl World {
     fn door(&mut self) -> Door {
         Door {
             server: Arc::clone(&self.server),
+            log: Arc::clone(&self.log),
             wire: Arc::new(crate::replicas::wire::Wire::new(self.rng.fork(), Arc::clone(&self.marks))),
             net: self.net.clone(),
             life: CancellationToken::new(),

@@ -1,0 +1,151 @@
+//! What is done to the fleet.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use oarlock_testkit::Signal;
+use oarlock_testkit::chaos::Link;
+use oarlock_testkit::nats::Nats;
+use oarlock_testkit::wait::eventually;
+use serde_json::json;
+
+use super::part::Part;
+use super::{ALL, Fleet, MANAGERS, SCHEDULERS};
+
+/// As long as whoever decides is stopped.
+const SLEEP: Duration = Duration::from_secs(20);
+/// As long as there is no bus: longer than a Lease.
+const NO_BUS: Duration = Duration::from_secs(30);
+
+impl Fleet {
+    /// Etcd chooses another leader.
+    pub(super) fn leader(&mut self) {
+        let leader = self.etcd.borrow().leader();
+        let others = (leader + 1) % ALL.len();
+        let term = || [self.etcd.borrow().status(others)["raftTerm"].as_u64().unwrap()];
+        self.scene.bites("kill -9 of etcd's leader", || self.etcd.borrow_mut().kill(leader), term);
+        self.works();
+        self.etcd.borrow_mut().restart(leader);
+    }
+
+    /// An API server hears nothing of the store, which forgets meanwhile what it has missed.
+    pub(super) fn cut_off(&mut self) {
+        let cut = || [self.ways.iter().map(|way| way.marks().cut).sum::<u64>()];
+        self.scene.bites("API server cut off from etcd", || self.ways.iter().for_each(Link::cut), cut);
+        self.works();
+        // What is forgotten has been read before.
+        let (at, through) = (self.scene.recorder.now(), self.truth.changes(|_| ()));
+        let _said = self.etcd.borrow().ctl(0, &["compaction", &through.to_string()]);
+        let overtaken = || [self.servers[0].said_in_log().matches("is compacted").count() as u64];
+        self.scene.bites("healed after a compaction", || self.ways.iter().for_each(Link::heal), overtaken);
+        // It has loaded the state anew by now; of what was before it knows nothing, also where etcd still does.
+        let newest = self.etcd.borrow().status(0)["header"]["revision"].as_u64().unwrap();
+        self.scene.recorder.write(&json!({"line": "floor", "revision": newest, "at": at}));
+    }
+
+    /// An API server is silent, and what it says when it wakes is old.
+    pub(super) fn sleeping_server(&mut self) {
+        let seen = || [self.workload.counts().marks()];
+        self.scene.bites("SIGSTOP of an API server for 20 s", || self.servers[1].signal(Signal::STOP), seen);
+        self.works_for(SLEEP);
+        self.servers[1].signal(Signal::CONT);
+    }
+
+    /// Whoever decides is silent for longer than its Lease stands, and then goes on deciding.
+    pub(super) fn sleeper(&mut self) {
+        let at = self.holder(SCHEDULERS, "arbiter");
+        let sleeper = &self.crew[SCHEDULERS][at];
+        let epoch = || [self.api.epoch("arbiter")];
+        self.scene.bites("SIGSTOP of whoever decides, for 20 s", || sleeper.signal(Signal::STOP), epoch);
+        self.works_for(SLEEP);
+        sleeper.signal(Signal::CONT);
+    }
+
+    /// Nobody hears anybody: nothing moves, and everything goes on.
+    pub(super) fn no_bus(&mut self) {
+        self.balanced();
+        let before = self.api.units();
+        let [[a, b], [c, d]] = &self.crew;
+        let lonely = || [a, b, c, d].map(|part| part.told("hears nobody"));
+        let heard = || [a, b, c, d].map(|part| part.told("hears the others"));
+        let before_that = heard();
+        self.scene.bites(
+            "all servers of the bus killed, for 30 s",
+            || self.buses.iter_mut().for_each(Nats::kill),
+            lonely,
+        );
+        self.works_for(NO_BUS);
+        assert_eq!(self.api.units(), before, "nobody can be suspected");
+        self.buses.iter_mut().for_each(Nats::restart);
+        eventually("all hear one another again", || {
+            let now = heard();
+            if now.iter().zip(before_that).all(|(now, before)| *now > before) {
+                Ok(())
+            } else {
+                Err(format!("{now:?}"))
+            }
+        });
+    }
+
+    /// Every process ends in order and is started again, one after the other.
+    pub(super) fn upgrade(&mut self) {
+        let ended = Cell::new(0_u64);
+        let count = || [ended.get()];
+        for member in ALL {
+            let end = || {
+                let mut etcd = self.etcd.borrow_mut();
+                etcd.signal(member, Signal::TERM);
+                let _said = etcd.wait_for_end(member);
+                ended.set(ended.get() + 1);
+            };
+            self.scene.bites("upgrade: a member of etcd", end, count);
+            self.works();
+            self.etcd.borrow_mut().restart(member);
+        }
+        for at in [0, 1] {
+            self.api_server("upgrade: an API server", at, |server| assert_eq!(server.stop(), Some(0)));
+        }
+        for (role, unit, fault) in [
+            (MANAGERS, "controllers-0", "upgrade: a controller manager"),
+            (SCHEDULERS, "arbiter", "upgrade: a scheduler"),
+        ] {
+            // Whoever has it now, and then whoever has got it.
+            for _ in 0..2 {
+                let at = self.holder(role, unit);
+                self.member(fault, (role, at), unit, Part::end);
+            }
+        }
+        let mut node = self.napping.lock();
+        for part in [&mut self.nodes, &mut *node] {
+            let end = || {
+                part.end();
+                ended.set(ended.get() + 1);
+            };
+            self.scene.bites("upgrade: kubelets", end, count);
+            part.again();
+        }
+        drop(node);
+        for bus in &mut self.buses {
+            let end = || {
+                bus.stop();
+                ended.set(ended.get() + 1);
+            };
+            self.scene.bites("upgrade: a server of the bus", end, count);
+            bus.restart();
+        }
+        self.works();
+    }
+
+    /// A node is silent until nobody believes in it any more, and comes back.
+    pub(super) fn lost_node(&mut self) {
+        let node = self.napping.lock();
+        let lost = || [self.api.lost_nodes()];
+        self.scene.bites("SIGSTOP of a node until it counts as lost", || node.signal(Signal::STOP), lost);
+        self.works();
+        node.signal(Signal::CONT);
+        eventually("the node is ready again", || match self.api.lost_nodes() {
+            0 => Ok(()),
+            lost => Err(lost),
+        });
+    }
+}
