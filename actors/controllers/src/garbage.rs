@@ -116,6 +116,8 @@ impl Reconcile for Collector {
         let dependents = self.graph.dependents(meta.uid.as_str());
         let verdict = plan::judge(meta, &owners, dependents.iter().map(|(_, dependent)| &dependent.meta));
         self.perform(key, resource, meta, verdict).await?;
+        #[cfg(seeded_bug = "unseen_owner_forgotten")]
+        let unseen = unseen && resource.plural.is_empty();
         // A watch that begins anew may never show an owner that goes soon, and then nothing would tell of its end.
         Ok(if unseen { Requeue::After(UNSEEN) } else { Requeue::No })
     }

@@ -26,7 +26,10 @@ pub(crate) use phase::Phase;
 pub(crate) use status::Host;
 
 /// The conditions a kubelet owns, in upstream's order.
-pub(crate) const CONDITIONS: [&str; 4] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"];
+pub(crate) const CONDITIONS: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", SCHEDULED];
+/// The condition that holds of all pods a kubelet has, whoever said what of it.
+pub(crate) const SCHEDULED: &str = "PodScheduled";
 
 /// The moment of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -206,7 +209,7 @@ pub(crate) struct Pod {
     /// Its address of the other family, if it has two.
     second_ip: Option<Box<Str>>,
     started: i64,
-    conditions: [(bool, i64); 4],
+    conditions: [(bool, i64); CONDITIONS.len()],
     /// Init containers, then main ones.
     pub(crate) containers: Box<[Container]>,
     pub(crate) busy: Option<Step>,
@@ -229,7 +232,7 @@ impl Pod {
             ip: Str::default(),
             second_ip: None,
             started: now.wall,
-            conditions: [(false, 0); 4],
+            conditions: [(false, 0), (false, 0), (false, 0), (false, 0), (true, item.value.scheduled)],
             containers: (0..count).map(|_| Container::new()).collect(),
             busy: None,
             item,
@@ -327,8 +330,8 @@ impl Pod {
 
     /// Whether the API says something else of the pod than this kubelet (somebody else wrote its status).
     pub(crate) fn differs(&self, seen: &Seen) -> bool {
-        let ready = |conditions: &[(bool, i64); 4]| conditions.get(2).map(|(holds, _)| *holds);
-        seen.phase != self.phase || ready(&seen.conditions) != ready(&self.conditions)
+        let holds = |conditions: &[(bool, i64)]| [2, 4].map(|at| conditions.get(at).map(|(on, _)| *on));
+        seen.phase != self.phase || holds(&seen.conditions) != holds(&self.conditions)
     }
 
     /// The API waits for this kubelet to say that the pod is no more.

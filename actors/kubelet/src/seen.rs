@@ -4,7 +4,7 @@ use oarlock_meta::Time;
 use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
-use crate::pod::{CONDITIONS, Ended, Phase};
+use crate::pod::{CONDITIONS, Ended, Phase, SCHEDULED};
 
 /// A container's recorded state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct Seen {
     pub(crate) started: i64,
     pub(crate) ip: Str,
     /// Whether each of [`CONDITIONS`] held, and since when; 0 when it was not there.
-    pub(crate) conditions: [(bool, i64); 4],
+    pub(crate) conditions: [(bool, i64); CONDITIONS.len()],
     pub(crate) containers: Vec<SeenContainer>,
 }
 
@@ -49,7 +49,7 @@ impl Seen {
         if started == 0 && !phase.is_over() {
             return None;
         }
-        let mut conditions = [(false, 0); 4];
+        let mut conditions = [(false, 0); CONDITIONS.len()];
         for condition in status.conditions().iter() {
             let known = CONDITIONS.iter().zip(&mut conditions).find(|(name, _)| **name == condition.type_());
             if let Some((_, slot)) = known {
@@ -67,6 +67,12 @@ impl Seen {
             containers: containers.map(container).collect(),
         })
     }
+}
+
+/// Since when the pod has its node, as a scheduler had it said; 0 when none did.
+pub(crate) fn scheduled(pod: Pod<'_>) -> i64 {
+    let said = pod.status().conditions().iter().find(|condition| condition.type_() == SCHEDULED);
+    said.filter(|said| said.status() == "True").map_or(0, |said| time(said.last_transition_time()))
 }
 
 fn time(text: &str) -> i64 {

@@ -101,6 +101,8 @@ pub(crate) struct PodView {
     pub(crate) deletion_grace: Option<i64>,
     /// Why the readiness gates do not hold; `None` when they do, or there are none.
     pub(crate) gates: Option<Box<str>>,
+    /// Since when it has its node, in Unix seconds; 0 when nobody said so.
+    pub(crate) scheduled: i64,
     /// What the API says of the pod's state; the first reader takes it.
     pub(crate) seen: Mutex<Option<Box<Seen>>>,
     /// The object itself; `None` on simulated nodes, which need no more than the above.
@@ -123,6 +125,7 @@ impl Project for PodView {
             template: shared(template(pod)),
             deletion_grace: pod.metadata().deletion_grace_period_seconds(),
             gates: gates(pod),
+            scheduled: crate::seen::scheduled(pod),
             seen: Mutex::new(Seen::read(pod).map(Box::new)),
             whole: None,
         }

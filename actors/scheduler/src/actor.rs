@@ -29,6 +29,7 @@ use crate::project::PodView;
 use crate::queue::Stamp;
 
 mod bind;
+mod condition;
 mod decide;
 mod duties;
 mod evict;

@@ -14,4 +14,4 @@ mod tests;
 pub(crate) use budget::BudgetView;
 pub(crate) use node::{NamespaceView, NodeView};
 pub(crate) use owners::{ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView, StatefulSetView};
-pub(crate) use pod::{DISRUPTION_TARGET, PREEMPTED, PodView, Told};
+pub(crate) use pod::{DISRUPTION_TARGET, PREEMPTED, PodView};

@@ -158,7 +158,7 @@ impl Pod {
         at.is_some_and(|at| self.init_done(at))
     }
 
-    fn wanted_conditions(&self) -> [Condition; 4] {
+    fn wanted_conditions(&self) -> [Condition; CONDITIONS.len()] {
         let networked = self.sandbox.is_some() && self.stage != Stage::Stopped;
         let sandbox = if networked { Condition::yes("") } else { Condition::no("", "") };
         let containers = self.containers_ready();
@@ -166,7 +166,7 @@ impl Pod {
             (Condition { holds: true, .. }, Some(gates)) => Condition::no("ReadinessGatesNotReady", &**gates),
             (Condition { holds, reason, message }, _) => Condition { holds: *holds, reason, message: message.clone() },
         };
-        [sandbox, self.is_initialized(), ready, containers]
+        [sandbox, self.is_initialized(), ready, containers, Condition::yes("")]
     }
 
     fn is_initialized(&self) -> Condition {

@@ -185,6 +185,21 @@ fn conditions_keep_their_time_until_they_flip() {
     assert_ne!(time(&first, 2), time(&second, 2), "Ready flipped");
     assert_eq!(second["conditions"][2]["reason"], Value::Null, "the old reason is taken away");
     assert_eq!(second["startTime"], first["startTime"]);
+    // What the scheduler said stays, and is said for this generation.
+    let scheduled = &second["conditions"][4];
+    assert_eq!(time(&second, 4), "2026-01-01T00:00:00Z");
+    assert_eq!((&scheduled["status"], &scheduled["observedGeneration"]), (&json!("True"), &json!(1)));
+}
+
+#[test]
+fn a_pod_that_is_here_has_its_node_whoever_says_otherwise() {
+    let late = json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False",
+        "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "Unschedulable", "message": "too late"}]}});
+    let mut bench = Bench::new(&late);
+    let scheduled = bench.status()["conditions"][4].clone();
+    assert_eq!((&scheduled["type"], &scheduled["status"]), (&json!("PodScheduled"), &json!("True")));
+    assert_eq!((&scheduled["reason"], &scheduled["message"]), (&Value::Null, &Value::Null));
+    assert_ne!(scheduled["lastTransitionTime"], "2026-01-01T00:00:00Z");
 }
 
 #[test]

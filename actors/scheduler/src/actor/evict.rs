@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::model::PodInfo;
 use crate::project::{DISRUPTION_TARGET, PREEMPTED};
 
-use super::tell::{about, write};
+use super::condition::write;
+use super::tell::about;
 use super::{namespace, text};
 
 /// Victims of one preemption that are written about at once.

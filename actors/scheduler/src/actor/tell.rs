@@ -10,34 +10,21 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use oarlock_client::{Client, Fence, Object, PatchType, WriteOptions, fence};
+use oarlock_client::{Client, Fence, fence};
 use oarlock_informer::{Cache, ObjectRef, Recorder};
 use oarlock_mesh::Claim;
-use oarlock_meta::{Status, Time};
-use oarlock_runtime::{Failure, LoopCtx, clock};
-use oarlock_schema::resource;
-use serde_json::{Value, json};
+use oarlock_runtime::{Failure, LoopCtx};
 
 use crate::message;
 use crate::model::{PodInfo, Uid};
-use crate::project::{PodView, Told};
+use crate::project::PodView;
 
+use super::condition::Condition;
 use super::duties::Duties;
 use super::namespace;
 
 /// Condition writes under way at once.
 const WRITES: usize = 32;
-
-/// A condition to be written.
-#[derive(Clone, Debug)]
-struct Condition {
-    pod: Arc<PodInfo>,
-    claim: Claim,
-    reason: &'static str,
-    message: String,
-    /// It is not expected anywhere any more.
-    denominated: bool,
-}
 
 /// A pod whose condition was written, and how that went.
 pub(super) struct Written {
@@ -138,13 +125,14 @@ impl Teller {
             if !duties.holds(&condition.claim) {
                 continue;
             }
-            let Some(patch) = self.patch(&condition) else { continue };
-            let (client, pod, fence) = (self.client.clone(), Arc::clone(&condition.pod), condition.claim.fence);
+            let pod = Arc::clone(&condition.pod);
+            let known = self.pods.named(&namespace(&pod), &pod.name);
+            let Some(patch) = known.and_then(|known| condition.patch(&known.value)) else { continue };
+            let (client, fence) = (self.client.clone(), condition.claim.fence.clone());
             #[cfg(seeded_bug = "told_without_claim")]
             let fence = fence.filter(|fence| fence.unit.is_empty());
-            let write = async move { write(&client, &pod, patch).await.map(|_| ()) };
+            let write = async move { condition.say(&client, patch).await };
             let task = ctx.spawn("condition", fence::scope(fence.clone(), write))?;
-            let pod = condition.pod;
             self.writes.push(
                 async move {
                     let (result, stale) = match task.await {
@@ -167,55 +155,6 @@ impl Teller {
             None => std::future::pending().await,
         }
     }
-
-    /// The patch that says it, unless the pod says it already or has a node meanwhile.
-    fn patch(&self, condition: &Condition) -> Option<Vec<u8>> {
-        let pod = &condition.pod;
-        let item = self.pods.named(&namespace(pod), &pod.name).filter(|item| item.value.info.uid == pod.uid)?;
-        if item.value.info.node.is_some() {
-            return None;
-        }
-        let now = Time::from_unix(clock::wall().as_second()).to_string();
-        body(condition, item.value.told.as_deref(), &now)
-    }
-}
-
-fn body(condition: &Condition, told: Option<&Told>, now: &str) -> Option<Vec<u8>> {
-    let (pod, reason, message) = (&condition.pod, condition.reason, &condition.message);
-    let since = match told {
-        Some(told) if told.status == "False" => {
-            let same = told.reason == reason && told.message == *message && told.generation == pod.generation;
-            if same && !condition.denominated {
-                return None;
-            }
-            &told.since
-        }
-        _ => now,
-    };
-    let mut status = json!({"conditions": [{
-        "type": "PodScheduled",
-        "status": "False",
-        "observedGeneration": pod.generation,
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": null,
-        "lastTransitionTime": since,
-    }]});
-    if condition.denominated
-        && let Some(status) = status.as_object_mut()
-    {
-        status.insert("nominatedNodeName".to_owned(), Value::Null);
-    }
-    let patch = json!({"metadata": {"uid": &*pod.uid}, "status": status});
-    serde_json::to_vec(&patch).ok()
-}
-
-/// Changes a pod's status; the patch names its uid.
-pub(super) async fn write(client: &Client, pod: &PodInfo, patch: Vec<u8>) -> Result<Object, Status> {
-    let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
-    let namespace = namespace(pod);
-    let key = (&*namespace, &*pod.name);
-    client.patch(pods, "status", key, (PatchType::Strategic, patch), WriteOptions::default()).await
 }
 
 impl Written {

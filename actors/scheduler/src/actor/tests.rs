@@ -83,6 +83,35 @@ fn an_unschedulable_pod_waits_with_a_condition_until_it_fits() {
 }
 
 #[test]
+fn what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one() {
+    play(12, |fake| async move {
+        fake.put("nodes", node("n1"));
+        fake.hold_conditions(true);
+        fake.put("pods", pod("big", "3"));
+        fake.until("an event", |fake| !events(fake, "big").is_empty()).await;
+        // Somebody else changes it: what is on its way is said of it all the same.
+        let mut changed = fake.get("pods", "default", "big");
+        changed["metadata"]["labels"]["seen"] = json!("once");
+        fake.put("pods", changed);
+        fake.hold_conditions(false);
+        fake.until("a condition", |fake| condition(fake, "big").is_object()).await;
+        assert_eq!(fake.get("pods", "default", "big")["metadata"]["labels"]["seen"], "once");
+
+        // What is said of this one is overtaken by its binding.
+        fake.hold_conditions(true);
+        fake.put("pods", pod("late", "3"));
+        fake.until("an event", |fake| !events(fake, "late").is_empty()).await;
+        let mut large = node("n2");
+        large["status"]["allocatable"]["cpu"] = json!("8");
+        fake.put("nodes", large);
+        fake.until("late is bound", |fake| on(fake, "late") == "n2").await;
+        fake.hold_conditions(false);
+        clock::sleep(Duration::from_secs(5)).await;
+        assert_eq!(condition(&fake, "late"), Value::Null);
+    });
+}
+
+#[test]
 fn what_is_written_is_written_under_the_claim_that_it_is_for() {
     Universe::run(11, || async {
         let fake = Fake::default();

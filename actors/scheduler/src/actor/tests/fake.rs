@@ -34,6 +34,8 @@ struct State {
     log: Vec<(u64, &'static str, Change, Value)>,
     faults: VecDeque<Fault>,
     fences: Vec<(String, String)>,
+    /// Conditions of waiting pods stay on their way.
+    held: bool,
     /// Deletions leave a pod terminating.
     graceful: bool,
     /// Deletions that are not done.
@@ -111,6 +113,11 @@ impl Fake {
     /// Makes the next bindings fail.
     pub(super) fn fail_bindings(&self, faults: &[Fault]) {
         self.state.lock().faults.extend(faults);
+    }
+
+    /// From now on, or no more, what is said of waiting pods stays on its way.
+    pub(super) fn hold_conditions(&self, held: bool) {
+        self.state.lock().held = held;
     }
 
     /// From now on deletions by clients leave pods terminating.
@@ -228,12 +235,18 @@ impl Transport for Fake {
             }
             Call::Patch(PatchType::Strategic, patch, _) if request.subresource == "status" => {
                 let patch: Value = serde_json::from_slice(patch).unwrap();
+                while self.state.lock().held && patch["status"]["conditions"][0]["type"] == "PodScheduled" {
+                    oarlock_runtime::clock::sleep(std::time::Duration::from_millis(1)).await;
+                }
                 let mut value = self.get(key.0, &key.1, &key.2);
                 if value.is_null() {
                     return Err(Status::not_found(&request.resource.group_resource(), &key.2));
                 }
-                if value["metadata"]["uid"] != patch["metadata"]["uid"] {
-                    return Err(Status::conflict(&request.resource.group_resource(), &key.2, "another incarnation"));
+                for precondition in ["uid", "resourceVersion"] {
+                    let expected = &patch["metadata"][precondition];
+                    if !expected.is_null() && value["metadata"][precondition] != *expected {
+                        return Err(Status::conflict(&request.resource.group_resource(), &key.2, precondition));
+                    }
                 }
                 merge(&mut value["status"], &patch["status"]);
                 let value = self.commit(key, Change::Modified, value);
