@@ -45,9 +45,8 @@ impl Transport for InProcess {
         let budget = request.timeout;
         let mut caller = self.caller(budget);
         caller.fence.clone_from(&request.fence);
-        let call = self.server.call(&caller, request);
         let late = |_| Status::timeout("the call took too long", 0);
-        clock::timeout(budget, call).await.map_err(late)?
+        clock::timeout(budget, self.server.call(&caller, request)).await.map_err(late)?
     }
 
     async fn watch(

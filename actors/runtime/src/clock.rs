@@ -12,6 +12,7 @@ use std::future::Future;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
+use futures::TryFutureExt;
 use jiff::{SignedDuration, Timestamp};
 
 /// Longer than any wait in the project, short enough that adding it to an instant cannot overflow.
@@ -160,16 +161,17 @@ pub async fn sleep_until(deadline: Instant) {
 ///
 /// # Errors
 /// [`Elapsed`] when it was not ready in time. A future that is ready at its first poll wins over a zero duration.
-pub async fn timeout<F: Future>(duration: Duration, future: F) -> Result<F::Output, Elapsed> {
-    timeout_at(after(duration), future).await
+pub fn timeout<F: Future>(duration: Duration, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    timeout_at(after(duration), future)
 }
 
 /// Runs `future` until `deadline`, then drops it.
 ///
 /// # Errors
 /// [`Elapsed`] when it was not ready in time.
-pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
-    tokio::time::timeout_at(deadline.0, future).await.map_err(|_| Elapsed)
+// No `async fn`: it would hold `future` twice, as what it was given and as what it waits for.
+pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    tokio::time::timeout_at(deadline.0, future).map_err(|_| Elapsed)
 }
 
 /// Ticks at a fixed period; the first tick comes one period after the call. A tick that could not be taken in time

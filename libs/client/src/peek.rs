@@ -1,10 +1,12 @@
-//! A look at an object's metadata without building the object.
+//! A look at an object's metadata without building the object. What stands behind them is not looked at.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::Str;
 use serde::Deserialize;
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 
 /// What identifies an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,15 +53,44 @@ struct Metadata<'a> {
 }
 
 #[derive(Deserialize)]
-struct Object<'a> {
-    #[serde(borrow, default)]
-    metadata: Option<Metadata<'a>>,
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Field {
+    Metadata,
+    #[serde(other)]
+    Other,
+}
+
+/// Reads an object as far as its metadata, and fails on purpose when it has them.
+struct Look<'b, 'a>(&'b mut Option<Metadata<'a>>);
+
+impl<'a> Visitor<'a> for Look<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut object: A) -> Result<(), A::Error> {
+        while let Some(field) = object.next_key::<Field>()? {
+            match field {
+                Field::Metadata => {
+                    *self.0 = Some(object.next_value::<Option<Metadata<'a>>>()?.unwrap_or_default());
+                    return Err(A::Error::custom("enough"));
+                }
+                Field::Other => _ = object.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn peek(bytes: &[u8]) -> Result<Head, Status> {
-    let object: Object<'_> = serde_json::from_slice(bytes)
-        .map_err(|e| Status::internal_error(format!("the object's metadata cannot be read: {e}")))?;
-    let meta = object.metadata.unwrap_or_default();
+    let mut seen = None;
+    let read = serde_json::Deserializer::from_slice(bytes).deserialize_map(Look(&mut seen));
+    if let (Err(e), None) = (read, &seen) {
+        return Err(Status::internal_error(format!("the object's metadata cannot be read: {e}")));
+    }
+    let meta = seen.unwrap_or_default();
     let text = |field: Option<Cow<'_, str>>| field.map_or_else(Str::default, Str::from);
     let end = meta.annotations.and_then(|a| a.initial_events_end).is_some_and(|value| value == "true");
     Ok(Head {
@@ -94,7 +125,8 @@ mod tests {
 
     #[test]
     fn refuses_what_is_no_object() {
-        assert!(peek(b"[1]").is_err() && peek(b"{").is_err());
+        assert!(peek(b"[1]").is_err() && peek(b"{").is_err() && peek(br#"{"metadata":{"name":"a""#).is_err());
+        assert!(peek(br#"{"spec":{},"metadata":{"name":1}}"#).is_err() && peek(br#"{"metadata":null}"#).is_ok());
         assert_eq!(peek(b"{}").unwrap(), Head::default());
     }
 }

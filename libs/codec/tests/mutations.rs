@@ -164,6 +164,24 @@ fn nesting_is_bounded_in_every_encoding() {
 }
 
 #[test]
+fn json_read_as_yaml_is_the_same_whether_it_is_taken_for_json_or_not() {
+    let mut read = 0;
+    for (_, seed) in seeds() {
+        for body in damaged(6, seed.as_bytes(), 3000) {
+            // With a break before it, it is not taken for JSON.
+            let apart = [b"\n", &*body].concat();
+            for mode in [Mode::Strict, Mode::Lenient] {
+                let values = [&body, &apart].map(|text| yaml::decode_value(text, mode).map(|read| read.value).ok());
+                let json = json::decode_value(&body, mode).is_ok();
+                assert!(!json || values[0] == values[1], "{}", String::from_utf8_lossy(&body));
+                read += usize::from(json && values[0].is_some());
+            }
+        }
+    }
+    assert!(read > 100, "only {read} bodies were still readable");
+}
+
+#[test]
 fn yaml_bombs_are_refused() {
     let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for level in 1..12 {

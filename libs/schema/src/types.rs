@@ -214,7 +214,7 @@ impl TypeDef {
     #[must_use]
     pub fn field_near(&self, after: Option<FieldId>, name: &str) -> Option<(FieldId, &'static FieldDef)> {
         let start = after.map_or(0, |id| usize::from(id.0) + 1);
-        for (offset, def) in self.fields.iter().skip(start).take(3).enumerate() {
+        for (offset, def) in self.fields.iter().skip(start).take(8).enumerate() {
             if def.name == name {
                 return Some((FieldId(u16::try_from(start + offset).ok()?), def));
             }

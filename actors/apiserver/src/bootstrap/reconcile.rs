@@ -6,7 +6,7 @@ use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource, Value};
 
 /// Writes under way at a time: they share commits.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 16;
 
 /// How an object that is there already is treated.
 #[derive(Clone, Copy, Debug)]

@@ -160,7 +160,8 @@ async fn on_resource(
     let target = Target::new(row, &info.subresource, namespace, name);
     deprecated::warn(caller, row);
     if crate::streaming::is_streaming(&info.subresource) {
-        return crate::streaming::serve(server, caller, &target, info, &query, request).await;
+        // It is several times the size of everything else, and every request would have room for it.
+        return Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request)).await;
     }
     if info.verb == "watch" {
         let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;

@@ -135,7 +135,8 @@ impl Connection {
                 .map_err(|e| chain(&e))
         };
         let at = base.to_string();
-        let (sender, connection) = timeout(CONNECT, making)
+        // Apart: a call has no room for it, and seldom needs it.
+        let (sender, connection) = timeout(CONNECT, Box::pin(making))
             .await
             .unwrap_or_else(|_| Err("timed out".to_owned()))
             .map_err(|why| format!("connect to {at}: {why}"))?;

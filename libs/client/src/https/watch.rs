@@ -83,13 +83,26 @@ impl Watch for HttpsWatch {
     }
 }
 
+/// The type of a frame and its object's text. Servers write them in one form, in which the object need not be read to find its end.
+fn parts(line: &[u8]) -> Option<(&str, &str)> {
+    let rest = std::str::from_utf8(line).ok()?.strip_prefix(r#"{"type":""#)?.strip_suffix('}')?;
+    let (kind, object) = rest.split_once(r#"","object":"#)?;
+    (object.starts_with('{') && object.ends_with('}')).then_some((kind, object))
+}
+
 fn event(ty: TypeRef, line: &Bytes) -> Result<Event, Status> {
     let unreadable =
         |e: &dyn std::fmt::Display| Status::internal_error(format!("an event of the watch cannot be read: {e}"));
-    let frame: Frame<'_> = serde_json::from_slice(line).map_err(|e| unreadable(&e))?;
-    let text = frame.object.get();
+    let frame: Frame<'_>;
+    let (kind, text) = match parts(line) {
+        Some(parts) => parts,
+        None => {
+            frame = serde_json::from_slice(line).map_err(|e| unreadable(&e))?;
+            (&*frame.kind, frame.object.get())
+        }
+    };
     let object = || Object::from_json(ty, line.slice_ref(text.as_bytes()));
-    Ok(match &*frame.kind {
+    Ok(match kind {
         "ADDED" => Event::Added(object()?),
         "MODIFIED" => Event::Modified(object()?),
         "DELETED" => Event::Deleted(object()?),
