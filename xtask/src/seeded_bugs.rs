@@ -113,6 +113,12 @@ const BUGS: &[Bug] = &[
         Some("store"),
         "most_recent_reads_share_barriers_that_began_after_they_arrived",
     ),
+    bug(
+        "load_beyond_its_revision",
+        "oarlock-storage",
+        Some("etcd"),
+        "a_load_among_writes_and_compactions_says_how_far_it_has_come",
+    ),
     bug("delete_claimed", "oarlock-store", Some("store"), "a_delete_is_acknowledged_to_one_caller"),
     bug("watch_outlives_hole", "oarlock-store", None, "a_skip_ends_the_watches_that_missed_something_and_no_other"),
     // Any of the store's would do: this one shows that the seeds can fail.

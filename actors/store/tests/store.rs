@@ -251,20 +251,22 @@ async fn a_reload_shows_no_older_state() {
     let mut watch = store.view().watch(PODS, last, Interest::All, None).unwrap();
     let (view, done) = (store.view().clone(), Arc::new(std::sync::atomic::AtomicBool::new(false)));
     let stop = Arc::clone(&done);
+    let (looks_now, looking) = tokio::sync::oneshot::channel();
     let reader = tokio::task::spawn_blocking(move || {
-        let mut looks = 0_u64;
+        let (mut looks, mut looks_now) = (0_u64, Some(looks_now));
         while !stop.load(std::sync::atomic::Ordering::Acquire) {
             let seen = view.get(&pod("a")).map(|entry| entry.revision);
             assert_eq!(seen, Some(last), "after {looks} looks, applied {}", view.applied());
             looks += 1;
+            looks_now.take().map(|looks_now| looks_now.send(()));
         }
-        looks
     });
+    looking.await.unwrap();
     log.break_tails();
     let gone = watch.next_batch(1, soon()).await;
     assert!(gone.is_err(), "the view is not loaded again: {gone:?}");
     done.store(true, std::sync::atomic::Ordering::Release);
-    assert!(reader.await.unwrap() > 0);
+    reader.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use bytes::Bytes;
-use oarlock_storage::{Append, Error, EtcdLog, Key, Log, Outcome, Revision, TailBatch, etcd};
+use oarlock_storage::{Append, Error, EtcdLog, Key, Log, Outcome, Piece, Revision, TailBatch, etcd};
 use oarlock_testkit::{Etcd, Signal};
 
 const QUICK: [&str; 4] = ["--heartbeat-interval", "20", "--election-timeout", "200"];
@@ -102,6 +102,29 @@ async fn keys_of_others_move_the_tail_on_and_nothing_else() {
     let mut keys = Vec::new();
     log.load(&mut |piece| keys.extend(piece.record().map(|record| record.key))).await.unwrap();
     assert_eq!(keys, [pod("ours")]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_among_writes_and_compactions_says_how_far_it_has_come() {
+    let Some(cluster) = tokio::task::block_in_place(|| cluster(1, &[])) else { return };
+    let (log, writes) = (open(cluster.endpoints()).await.unwrap(), open(cluster.endpoints()).await.unwrap());
+    let writer = tokio::spawn(async move {
+        for n in 0.. {
+            create(&writes, n, 10).await.unwrap();
+        }
+    });
+    for round in 0..20 {
+        // The state may lie beyond what was the present when the load began, and the history may end beyond it.
+        if round % 2 == 0 {
+            let now = log.barrier().await.unwrap().to_string();
+            let _said = tokio::task::block_in_place(|| cluster.ctl(0, &["compaction", &now]));
+        }
+        let mut last = Revision::ZERO;
+        let mut each = |piece: Piece| last = last.max(piece.record().map_or(last, |record| record.revision));
+        let loaded = log.load(&mut each).await.unwrap();
+        assert!(last <= loaded.revision && loaded.floor <= loaded.revision, "{last} in {loaded:?}");
+    }
+    writer.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

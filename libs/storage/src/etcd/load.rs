@@ -65,21 +65,24 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
             _ => None,
         };
     }
-    follow(shared, heads, now, each).await?;
-    Ok(Loaded { revision: now, floor: start })
+    let revision = follow(shared, heads, now, each).await?;
+    #[cfg(seeded_bug = "load_beyond_its_revision")]
+    let revision = revision.min(now);
+    Ok(Loaded { revision, floor: start })
 }
 
-/// The history above the state.
+/// The history above the state; up to where that is, which may be beyond `until`: the state itself is, when a compaction came in between, and the
+/// tail may be.
 async fn follow(
     shared: &Arc<Shared>,
     heads: Heads,
     until: Revision,
     each: &mut (dyn FnMut(Piece) + Send),
-) -> Result<(), Error> {
+) -> Result<Revision, Error> {
     let mut at = heads.at;
     if at >= until {
         shared.keep_heads(heads);
-        return Ok(());
+        return Ok(at);
     }
     each(Piece::Floor(at));
     shared.want(until);
@@ -91,7 +94,7 @@ async fn follow(
             each(Piece::History(record));
         }
     }
-    Ok(())
+    Ok(at)
 }
 
 async fn page(shared: &Shared, at: Revision, key: Bytes, limit: i64) -> Result<Found, Error> {
