@@ -46,12 +46,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: 16 MiB of cache, 16 MiB of reserve.
+    /// The defaults: 4 MiB of cache, 16 MiB of reserve.
     #[must_use]
     pub fn new(fatal: FatalHook) -> Self {
         Self {
             fatal,
-            cache_bytes: 16 << 20,
+            cache_bytes: 4 << 20,
             reserve_bytes: 16 << 20,
             #[cfg(feature = "testing")]
             undurable: false,
