@@ -232,7 +232,8 @@ impl Pod {
             ip: Str::default(),
             second_ip: None,
             started: now.wall,
-            conditions: [(false, 0), (false, 0), (false, 0), (false, 0), (true, item.value.scheduled)],
+            conditions: CONDITIONS
+                .map(|name| if name == SCHEDULED { (true, item.value.scheduled) } else { (false, 0) }),
             containers: (0..count).map(|_| Container::new()).collect(),
             busy: None,
             item,
@@ -330,8 +331,9 @@ impl Pod {
 
     /// Whether the API says something else of the pod than this kubelet (somebody else wrote its status).
     pub(crate) fn differs(&self, seen: &Seen) -> bool {
-        let holds = |conditions: &[(bool, i64)]| [2, 4].map(|at| conditions.get(at).map(|(on, _)| *on));
-        seen.phase != self.phase || holds(&seen.conditions) != holds(&self.conditions)
+        let mut both = CONDITIONS.iter().zip(seen.conditions.iter().zip(&self.conditions));
+        let differs = both.any(|(name, (theirs, ours))| ["Ready", SCHEDULED].contains(name) && theirs.0 != ours.0);
+        seen.phase != self.phase || differs
     }
 
     /// The API waits for this kubelet to say that the pod is no more.

@@ -157,7 +157,7 @@ pub async fn sleep_until(deadline: Instant) {
     tokio::time::sleep_until(deadline.0).await;
 }
 
-/// Runs `future` for at most `duration`, then drops it.
+/// Runs `future` until `duration` after this call, then drops it.
 ///
 /// # Errors
 /// [`Elapsed`] when it was not ready in time. A future that is ready at its first poll wins over a zero duration.

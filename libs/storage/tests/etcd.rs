@@ -108,23 +108,31 @@ async fn keys_of_others_move_the_tail_on_and_nothing_else() {
 async fn a_load_among_writes_and_compactions_says_how_far_it_has_come() {
     let Some(cluster) = tokio::task::block_in_place(|| cluster(1, &[])) else { return };
     let (log, writes) = (open(cluster.endpoints()).await.unwrap(), open(cluster.endpoints()).await.unwrap());
-    let writer = tokio::spawn(async move {
+    let written = async {
         for n in 0.. {
             create(&writes, n, 10).await.unwrap();
         }
-    });
-    for round in 0..20 {
-        // The state may lie beyond what was the present when the load began, and the history may end beyond it.
-        if round % 2 == 0 {
-            let now = log.barrier().await.unwrap().to_string();
-            let _said = tokio::task::block_in_place(|| cluster.ctl(0, &["compaction", &now]));
+    };
+    let loaded = async {
+        let mut beyond = 0;
+        for round in 0..20 {
+            // The state may lie beyond what was the present when the load began, and the history may end beyond it.
+            let now = log.barrier().await.unwrap();
+            if round % 2 == 0 {
+                let _said = tokio::task::block_in_place(|| cluster.ctl(0, &["compaction", &now.to_string()]));
+            }
+            let mut last = Revision::ZERO;
+            let mut each = |piece: Piece| last = last.max(piece.record().map_or(last, |record| record.revision));
+            let loaded = log.load(&mut each).await.unwrap();
+            assert!(last <= loaded.revision && loaded.floor <= loaded.revision, "{last} in {loaded:?}");
+            beyond += usize::from(last > now);
         }
-        let mut last = Revision::ZERO;
-        let mut each = |piece: Piece| last = last.max(piece.record().map_or(last, |record| record.revision));
-        let loaded = log.load(&mut each).await.unwrap();
-        assert!(last <= loaded.revision && loaded.floor <= loaded.revision, "{last} in {loaded:?}");
+        beyond
+    };
+    tokio::select! {
+        () = written => unreachable!("it writes for good"),
+        beyond = loaded => assert!(beyond > 0, "nobody wrote meanwhile"),
     }
-    writer.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@ use oarlock_client::Client;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource, Value};
 
-/// Writes under way at a time: they share commits.
+/// Writes under way at a time: they share commits. What they need at once stays with the process for good.
 const AT_ONCE: usize = 16;
 
 /// How an object that is there already is treated.

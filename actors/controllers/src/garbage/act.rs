@@ -19,14 +19,14 @@ impl Collector {
     ) -> Result<(Vec<Owner>, bool), Status> {
         let (mut states, mut unseen) = (Vec::new(), false);
         for owner in &meta.owners {
-            let (state, seen) = self.owner(resource, meta, owner).await?;
+            let (state, alone) = self.owner(resource, meta, owner).await?;
             states.push(state);
-            unseen |= !seen;
+            unseen |= alone;
         }
         Ok((states, unseen))
     }
 
-    /// The state of an owner; `false`: it is there, and no cache shows it yet.
+    /// The state of an owner, and whether it is there and no cache shows it yet.
     async fn owner(
         &self,
         resource: &'static Resource,
@@ -34,28 +34,28 @@ impl Collector {
         owner: &OwnerRef,
     ) -> Result<(Owner, bool), Status> {
         // A kind that nobody serves cannot be asked for; what might exist is not declared gone.
-        let Some(kind) = self.graph.resource(owner) else { return Ok((Owner::Solid, true)) };
+        let Some(kind) = self.graph.resource(owner) else { return Ok((Owner::Solid, false)) };
         if kind.namespaced && !resource.namespaced {
             let message = format!("ownerRef {owner:?} of a cluster-scoped object names a namespaced owner");
             let about = write::about(resource, meta);
             self.env.recorder.event(&about, EventType::Warning, "OwnerRefInvalidNamespace", message);
-            return Ok((Owner::Solid, true));
+            return Ok((Owner::Solid, false));
         }
         if let Some(there) = self.graph.owner(kind, meta.namespace(), owner) {
-            return Ok((plan::state(&there.meta), true));
+            return Ok((plan::state(&there.meta), false));
         }
         if self.absent.has(&owner.uid) {
-            return Ok((Owner::Absent, true));
+            return Ok((Owner::Absent, false));
         }
         let namespace = if kind.namespaced { meta.namespace() } else { "" };
         let live = self.env.client.find(kind, namespace, &owner.name).await?;
         match live {
             Some(object) if object.uid() == owner.uid.0 => {
-                Ok((plan::state(&ObjMeta::read(&object.obj()?, object.revision, false)), false))
+                Ok((plan::state(&ObjMeta::read(&object.obj()?, object.revision, false)), true))
             }
             _ => {
                 self.absent.add(&owner.uid);
-                Ok((Owner::Absent, true))
+                Ok((Owner::Absent, false))
             }
         }
     }

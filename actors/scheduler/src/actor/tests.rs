@@ -96,6 +96,7 @@ fn what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one() {
         fake.hold_conditions(false);
         fake.until("a condition", |fake| condition(fake, "big").is_object()).await;
         assert_eq!(fake.get("pods", "default", "big")["metadata"]["labels"]["seen"], "once");
+        assert_eq!(fake.conflicts(), 1);
 
         // What is said of this one is overtaken by its binding.
         fake.hold_conditions(true);
@@ -106,7 +107,7 @@ fn what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one() {
         fake.put("nodes", large);
         fake.until("late is bound", |fake| on(fake, "late") == "n2").await;
         fake.hold_conditions(false);
-        clock::sleep(Duration::from_secs(5)).await;
+        fake.until("what is late has come", |fake| fake.conflicts() == 2 || condition(fake, "late").is_object()).await;
         assert_eq!(condition(&fake, "late"), Value::Null);
     });
 }

@@ -127,9 +127,16 @@ mod tests {
             r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old","reason":"Expired","code":410}}"#,
         ];
         let ty = oarlock_schema::resource("", "v1", "configmaps").unwrap().ty;
-        let mut read = 0;
+        let (mut read, mut cut) = (0, 0);
+        let whole = |line: &[u8]| serde_json::from_slice::<Frame<'_>>(line).is_ok();
         for line in LINES.into_iter().flat_map(|line| oarlock_testkit::damaged(1, line.as_bytes(), 2000)) {
             let line = Bytes::from(line);
+            // What is cut out of a frame is what is in it.
+            if let Some((kind, object)) = parts(&line).filter(|_| whole(&line)) {
+                let frame: Frame<'_> = serde_json::from_slice(&line).unwrap();
+                assert_eq!((kind, object), (&*frame.kind, frame.object.get()));
+                cut += 1;
+            }
             match event(ty, &line) {
                 Ok(Event::Added(object) | Event::Modified(object) | Event::Deleted(object)) => {
                     read += 1;
@@ -139,6 +146,6 @@ mod tests {
                 Err(status) => assert_eq!(status.code, 500),
             }
         }
-        assert!(read > 500, "only {read} were still readable");
+        assert!(read > 500 && cut > 500, "only {read} were still readable, {cut} in the usual form");
     }
 }

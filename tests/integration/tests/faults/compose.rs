@@ -63,6 +63,8 @@ impl Compose {
         docker(&["image", "inspect", "-f", "{{.Id}}", "oarlock:latest"])?;
         let out = tempfile::tempdir().map_err(|error| error.to_string())?;
         let project = Self { project: format!("oarlock-test-{}", port::own()), profiles, out, port: port::own() };
+        // An image that is neither here nor to be had is a machine's fault; one that does not start is ours.
+        project.compose(&["pull", "--policy", "missing", "--ignore-buildable", "--quiet"])?;
         project.compose(&["up", "-d", "--no-build"]).unwrap();
         Ok(project)
     }

@@ -69,10 +69,15 @@ fn an_old_copy_does_not_overwrite_a_newer_object() {
     let kubectl = cluster.kubectl();
     kubectl.ok("create configmap shared --from-literal=n=1");
     let old = kubectl.ok("get configmap shared -o json");
+    let version = kubectl.ok("get configmap shared -o jsonpath={.metadata.resourceVersion}");
     kubectl.ok("patch configmap shared -p '{\"data\":{\"n\":\"2\"}}'");
-    kubectl.run_with("replace -f -", &old).fails(
-        "Operation cannot be fulfilled on configmaps \"shared\": the object has been modified; please apply your changes to the latest version and try again",
-    );
+    let modified = "Operation cannot be fulfilled on configmaps \"shared\": the object has been modified; please apply your changes to the latest version and try again";
+    kubectl.run_with("replace -f -", &old).fails(modified);
+    // A patch that names its revision is no different.
+    let patch = json!({"metadata": {"resourceVersion": version}, "data": {"n": "3"}});
+    for kind in ["strategic", "merge"] {
+        kubectl.run(&format!("patch configmap shared --type={kind} -p '{patch}'")).fails(modified);
+    }
     kubectl.run("get configmap shared -o jsonpath={.data.n}").is("2");
     let foreign = old.replace("\"uid\": \"", "\"uid\": \"00000000-").replace("\"resourceVersion\"", "\"generateName\"");
     kubectl.run_with("replace -f -", &foreign).fails("shared");

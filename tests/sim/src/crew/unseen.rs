@@ -1,12 +1,13 @@
 //! An owner that comes and goes while its watch is interrupted: no event ever tells the garbage collector of it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use oarlock_client::{
-    Client, DeleteOptions, Event, ListOptions, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
+    Call, Client, DeleteOptions, Event, ListOptions, RawReply, RawRequest, Reply, Request, Transport, Watch,
+    WatchStream,
 };
 use oarlock_controllers::Options;
 use oarlock_mesh::Placement;
@@ -25,19 +26,28 @@ use crate::replicas::replica::Replica;
 use crate::replicas::truth::Truth;
 use crate::replicas::wire::{Marks, Wire};
 
-/// In it the collector has come to everything that it was told of.
-const LOOKED: Duration = Duration::from_secs(2);
-
 /// The server without what watches tell of Deployments meanwhile.
 struct Blind {
     door: Door,
-    blind: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    blind: AtomicBool,
+    /// How often a Deployment was read, and told so.
+    asked: AtomicUsize,
+    /// Deletions of Deployments that were not told.
+    missed: AtomicUsize,
 }
 
 #[async_trait]
 impl Transport for Blind {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
-        self.door.call(request).await
+        let asks = request.resource.plural == "deployments" && matches!(request.call, Call::Get(_));
+        let told = self.door.call(request).await;
+        self.shared.asked.fetch_add(usize::from(asks), Ordering::Relaxed);
+        told
     }
 
     async fn watch(&self, of: &'static Resource, space: &str, options: ListOptions) -> Result<WatchStream, Status> {
@@ -45,7 +55,7 @@ impl Transport for Blind {
         if of.plural != "deployments" {
             return Ok(stream);
         }
-        Ok(Box::new(Without { stream, blind: Arc::clone(&self.blind) }))
+        Ok(Box::new(Without { stream, shared: Arc::clone(&self.shared) }))
     }
 
     async fn raw(&self, request: RawRequest) -> Result<RawReply, Status> {
@@ -55,14 +65,28 @@ impl Transport for Blind {
 
 struct Without {
     stream: WatchStream,
-    blind: Arc<AtomicBool>,
+    shared: Arc<Shared>,
 }
 
 #[async_trait]
 impl Watch for Without {
     async fn next(&mut self) -> Option<Vec<Event>> {
         let events = self.stream.next().await?;
-        Some(if self.blind.load(Ordering::Relaxed) { Vec::new() } else { events })
+        if !self.shared.blind.load(Ordering::Relaxed) {
+            return Some(events);
+        }
+        let deleted = events.iter().filter(|event| matches!(event, Event::Deleted(_)));
+        self.shared.missed.fetch_add(deleted.count(), Ordering::Relaxed);
+        Some(Vec::new())
+    }
+}
+
+/// Waits until something holds; within [`HEALED`].
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let healed = clock::after(HEALED);
+    while !holds().await {
+        assert!(!healed.passed(), "not true in time: {what}");
+        clock::sleep(Duration::from_millis(10)).await;
     }
 }
 
@@ -78,39 +102,41 @@ fn who_depends_on_an_owner_that_no_watch_has_shown_goes_with_it() {
         let wire = Arc::new(Wire::new(rng.fork(), Arc::clone(&marks)));
         let (life, claims) = (CancellationToken::new(), Arc::default());
         let door = Door { server: Arc::new(server), log, wire, net, life, claims, marks };
-        let (admin, blind) = (Client::new(Arc::new(door.clone())), Arc::new(AtomicBool::new(false)));
+        let (admin, shared) = (Client::new(Arc::new(door.clone())), Arc::new(Shared::default()));
         prepare(&admin).await;
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
-        let client = Client::new(Arc::new(Blind { door, blind: Arc::clone(&blind) }));
+        let client = Client::new(Arc::new(Blind { door, shared: Arc::clone(&shared) }));
         let clients = {
             let client = client.clone();
             Arc::new(move |_: &str| client.clone())
         };
         let options = Options { placement: Placement::everything(), ..Options::default() };
         oarlock_controllers::start(&system, client, clients, options).await.unwrap();
-        clock::sleep(LOOKED).await;
 
-        blind.store(true, Ordering::Relaxed);
         let (deployments, sets) = (kind("apps", "deployments"), kind("apps", "replicasets"));
         let template =
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}});
         let spec = json!({"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template});
-        let owner = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": spec});
-        let owner = admin.create(deployments, object(deployments, owner)).await.unwrap();
+        let deployment =
+            |name: &str| object(deployments, json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec}));
+        let no_sets = async || admin.list(sets, "default", ListOptions::default()).await.unwrap().items.is_empty();
+        // Everybody is at work: one comes and goes in sight.
+        admin.create(deployments, deployment("first")).await.unwrap();
+        until("the first has its ReplicaSet", async || !no_sets().await).await;
+        admin.delete(deployments, "default", "first", DeleteOptions::default()).await.unwrap();
+        until("that goes with it", no_sets).await;
+
+        shared.blind.store(true, Ordering::Relaxed);
+        let asked = shared.asked.load(Ordering::Relaxed);
+        let owner = admin.create(deployments, deployment("web")).await.unwrap();
         let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": owner.uid(), "controller": true});
         let metadata = json!({"name": "web-1", "namespace": "default", "ownerReferences": [reference]});
-        let set = object(sets, json!({"metadata": metadata, "spec": spec}));
-        admin.create(sets, set).await.unwrap();
-        clock::sleep(LOOKED).await;
+        admin.create(sets, object(sets, json!({"metadata": metadata, "spec": spec}))).await.unwrap();
+        until("the collector has asked for the owner", async || shared.asked.load(Ordering::Relaxed) > asked).await;
         admin.delete(deployments, "default", "web", DeleteOptions::default()).await.unwrap();
-        clock::sleep(LOOKED).await;
-        blind.store(false, Ordering::Relaxed);
-
-        let healed = clock::after(HEALED);
-        while admin.find(sets, "default", "web-1").await.unwrap().is_some() {
-            assert!(!healed.passed(), "the ReplicaSet is still there");
-            clock::sleep(Duration::from_millis(100)).await;
-        }
+        until("its end is missed", async || shared.missed.load(Ordering::Relaxed) > 0).await;
+        shared.blind.store(false, Ordering::Relaxed);
+        until("the ReplicaSet goes with it", no_sets).await;
         shutdown(&system, Graces::default()).await;
     });
 }

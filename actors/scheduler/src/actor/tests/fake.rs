@@ -36,6 +36,8 @@ struct State {
     fences: Vec<(String, String)>,
     /// Conditions of waiting pods stay on their way.
     held: bool,
+    /// Patches whose precondition did not hold.
+    conflicts: usize,
     /// Deletions leave a pod terminating.
     graceful: bool,
     /// Deletions that are not done.
@@ -118,6 +120,22 @@ impl Fake {
     /// From now on, or no more, what is said of waiting pods stays on its way.
     pub(super) fn hold_conditions(&self, held: bool) {
         self.state.lock().held = held;
+        self.changed.notify_waiters();
+    }
+
+    /// Patches that were about another object, or another revision of it.
+    pub(super) fn conflicts(&self) -> usize {
+        self.state.lock().conflicts
+    }
+
+    async fn let_go(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.state.lock().held {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// From now on deletions by clients leave pods terminating.
@@ -235,8 +253,8 @@ impl Transport for Fake {
             }
             Call::Patch(PatchType::Strategic, patch, _) if request.subresource == "status" => {
                 let patch: Value = serde_json::from_slice(patch).unwrap();
-                while self.state.lock().held && patch["status"]["conditions"][0]["type"] == "PodScheduled" {
-                    oarlock_runtime::clock::sleep(std::time::Duration::from_millis(1)).await;
+                if patch["status"]["conditions"][0]["type"] == "PodScheduled" {
+                    self.let_go().await;
                 }
                 let mut value = self.get(key.0, &key.1, &key.2);
                 if value.is_null() {
@@ -245,6 +263,7 @@ impl Transport for Fake {
                 for precondition in ["uid", "resourceVersion"] {
                     let expected = &patch["metadata"][precondition];
                     if !expected.is_null() && value["metadata"][precondition] != *expected {
+                        self.state.lock().conflicts += 1;
                         return Err(Status::conflict(&request.resource.group_resource(), &key.2, precondition));
                     }
                 }
