@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use oarlock_testkit::Etcd;
 use tokio::process::Child;
 
 use crate::subject::Directory;
@@ -58,7 +57,7 @@ impl Cluster {
 
     /// Where the members of an etcd of our own answer.
     pub(crate) fn etcd(&self) -> Vec<String> {
-        self.directory.1.as_ref().map(Etcd::endpoints).unwrap_or_default()
+        self.directory.1.as_ref().map(|members| members.etcd.endpoints()).unwrap_or_default()
     }
 
     /// What all servers have used so far.

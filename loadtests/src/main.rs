@@ -12,6 +12,7 @@ mod machine;
 mod replicated;
 mod report;
 mod scenarios;
+mod share;
 mod subject;
 
 use anyhow::Context;

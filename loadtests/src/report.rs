@@ -217,7 +217,7 @@ fn sparkline(values: &[f64]) -> String {
 }
 
 #[expect(clippy::print_stdout, reason = "results go to the person or program that runs this")]
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     println!("{line}");
 }
 

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::kinds::{
-    append, create, failover, idle, list, memory, reopen, rollout, schedule, shards, snapshot, start, takeover, watch,
-    write_path,
+    append, create, failover, idle, kept, list, memory, reopen, rollout, schedule, shards, snapshot, start, takeover,
+    watch, write_path,
 };
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
@@ -23,6 +23,8 @@ const OWN: &[(&str, &str)] = &[
     ("append-etcd-1", include_str!("../scenarios/append-etcd-1.toml")),
     ("create-64-etcd-3", include_str!("../scenarios/create-64-etcd-3.toml")),
     ("append-etcd-3", include_str!("../scenarios/append-etcd-3.toml")),
+    ("kept-etcd-1", include_str!("../scenarios/kept-etcd-1.toml")),
+    ("kept-etcd-3", include_str!("../scenarios/kept-etcd-3.toml")),
     ("memory-resident-10k", include_str!("../scenarios/memory-resident-10k.toml")),
     ("memory-cold-10k", include_str!("../scenarios/memory-cold-10k.toml")),
     ("memory-resident-50k", include_str!("../scenarios/memory-resident-50k.toml")),
@@ -99,6 +101,7 @@ enum Work {
     WritePath(write_path::Spec),
     Memory(memory::Spec),
     Append(append::Spec),
+    Kept(kept::Spec),
     Reopen(reopen::Spec),
     Failover(failover::Spec),
     Takeover(takeover::Spec),
@@ -141,6 +144,7 @@ impl Scenario {
             self.work,
             Work::Memory(_)
                 | Work::Append(_)
+                | Work::Kept(_)
                 | Work::Reopen(_)
                 | Work::WritePath(_)
                 | Work::Shards(_)
@@ -165,6 +169,7 @@ impl Scenario {
             Work::WritePath(spec) => write_path::run(bench, subject, spec).await,
             Work::Memory(spec) => memory::run(bench, subject, spec).await,
             Work::Append(spec) => append::run(bench, subject, spec).await,
+            Work::Kept(spec) => kept::run(bench, subject, spec).await,
             Work::Reopen(spec) => reopen::run(bench, subject, spec).await,
             Work::Failover(spec) => failover::run(bench, subject, spec).await,
             Work::Takeover(spec) => takeover::run(bench, subject, spec).await,

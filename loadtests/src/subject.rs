@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::cluster::{Cluster, now};
+use crate::share::Members;
 
 /// How long servers may take to start; a peer's program that is not built yet is built first.
 const START: Duration = Duration::from_secs(1800);
@@ -57,12 +58,14 @@ pub(crate) struct Bench {
 
 /// How our servers are started.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Setting {
     /// Further flags of `oarlock up`.
     flags: Vec<String>,
     /// Members of the etcd that keeps the state; none: the store is in the process. Upstream always has one.
     pub(crate) etcd: usize,
+    /// How much of a processor each member may take, as if it had a host of its own; all that there is when it is not said.
+    etcd_share: Option<f64>,
 }
 
 impl Bench {
@@ -92,13 +95,13 @@ impl Bench {
     /// # Errors
     /// As [`Bench::start`].
     pub(crate) async fn oarlock(&self, parts: Parts, directory: Directory) -> anyhow::Result<Cluster> {
-        let etcd = &directory.1;
+        let etcd = directory.1.as_ref().map(|members| &members.etcd);
         let begun = now();
-        let endpoints = etcd.as_ref().map(Etcd::endpoints).unwrap_or_default();
+        let endpoints = etcd.map(Etcd::endpoints).unwrap_or_default();
         let (child, line) = self.process(parts, directory.0.path(), &endpoints).await?;
         let ready = begun.elapsed();
         let own = ("oarlock".to_owned(), child.id().context("the server has ended")?);
-        let members = etcd.iter().flat_map(Etcd::pids).map(|pid| ("etcd".to_owned(), pid));
+        let members = etcd.into_iter().flat_map(Etcd::pids).map(|pid| ("etcd".to_owned(), pid));
         let pids = std::iter::once(own).chain(members).collect();
         Ok(Cluster::new(child, directory, line.into(), pids, ready))
     }
@@ -132,14 +135,14 @@ impl Bench {
     /// The etcd that the scenario wants.
     ///
     /// # Errors
-    /// When it cannot be built or started.
-    pub(crate) async fn etcd(&self) -> anyhow::Result<Option<Etcd>> {
+    /// When it cannot be built, started, or bounded.
+    pub(crate) async fn etcd(&self) -> anyhow::Result<Option<Members>> {
         let members = self.setting.etcd;
         if members == 0 {
             return Ok(None);
         }
         let etcd = tokio::task::spawn_blocking(move || Etcd::start(members)).await?;
-        etcd.map(Some).map_err(anyhow::Error::msg)
+        Members::new(etcd.map_err(anyhow::Error::msg)?, self.setting.etcd_share).map(Some)
     }
 
     /// Starts simulated nodes in a process of their own, on any cluster.
@@ -205,4 +208,4 @@ async fn spawn(mut command: Command, begins: &str) -> anyhow::Result<(Child, Str
 }
 
 /// A directory for a cluster and its keys, and an etcd of its own; both go with it.
-pub(crate) type Directory = (TempDir, Option<Etcd>);
+pub(crate) type Directory = (TempDir, Option<Members>);

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use crate::older;
 use bytes::Bytes;
 use compact_str::CompactString;
+use oarlock_codec::Wanted;
 use oarlock_meta::Revision;
 use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef, Value};
 use oarlock_storage::Key;
@@ -23,7 +24,17 @@ struct Row {
     /// Labels without `metadata.name` and `metadata.namespace`, which the key tells.
     names: Arc<[CompactString]>,
     paths: Vec<Vec<&'static str>>,
+    /// What [`parts`] looks at.
+    wanted: Wanted,
 }
+
+/// What it looks at in objects of every kind.
+const METADATA: [&[&str]; 4] = [
+    &["metadata", "uid"],
+    &["metadata", "labels"],
+    &["metadata", "ownerReferences"],
+    &["metadata", "deletionTimestamp"],
+];
 
 /// By key prefix; the row in whose form the objects are stored. Where one prefix serves several rows (events, autoscalers) the schema data's
 /// storage version and group decide; a prefix with one row is stored as that row has it.
@@ -45,11 +56,9 @@ fn is_stored_form(resource: &Resource) -> bool {
 fn row(resource: &'static Resource) -> Row {
     let labels =
         || resource.selectable.iter().copied().filter(|l| !matches!(*l, "metadata.name" | "metadata.namespace"));
-    Row {
-        resource,
-        names: labels().map(CompactString::new).collect(),
-        paths: labels().map(|l| path(resource, l)).collect(),
-    }
+    let paths: Vec<_> = labels().map(|l| path(resource, l)).collect();
+    let wanted = Wanted::at(paths.iter().map(Vec::as_slice).chain(METADATA));
+    Row { resource, names: labels().map(CompactString::new).collect(), paths, wanted }
 }
 
 fn path(resource: &Resource, label: &'static str) -> Vec<&'static str> {
@@ -144,8 +153,8 @@ impl Indexer for StoredIndexer {
     }
 
     fn parts(&self, key: &Key, value: &Bytes) -> EntryParts {
-        let Some(resource) = stored_resource(key.resource()) else { return EntryParts::default() };
-        match decode(value, resource.ty) {
+        let Some(row) = ROWS.get(key.resource()) else { return EntryParts::default() };
+        match oarlock_codec::json::decode_wanted(value, row.resource.ty, &row.wanted) {
             Ok(obj) => parts(key, &obj, oarlock_codec::json::splice_offset(value)),
             Err(error) => {
                 tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");

@@ -43,7 +43,8 @@ const STRATEGIES: &[Row] = &[
 ];
 
 fn strategy(resource: &Resource) -> &'static dyn Strategy {
-    STRATEGIES.iter().find(|(g, p, _)| *g == resource.group && *p == resource.plural).map_or(&Generic, |(_, _, s)| *s)
+    // The plural first: it tells nearly all apart by its length.
+    STRATEGIES.iter().find(|(g, p, _)| *p == resource.plural && *g == resource.group).map_or(&Generic, |(_, _, s)| *s)
 }
 
 /// The row of a resource.

@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase};
-use oarlock_storage::{Error, Key, Loaded, Log, Piece, Record};
+use oarlock_storage::{Error, Key, Log, Piece, Record};
 
 use crate::entry::{Entry, Indexer};
 use crate::offload::offload;
 use crate::view::{Change, View};
+
+mod fill;
+
+pub(crate) use self::fill::load;
 
 /// Follows a shared log.
 pub(crate) static FEEDER: ActorKind = ActorKind { name: "store.feeder", phase: Phase::Storage, ..ActorKind::DEFAULT };
@@ -24,52 +28,6 @@ fn change(record: Record, indexer: &dyn Indexer) -> Change {
     let Record { revision, key, prev, value } = record;
     let entry = value.map(|value| Arc::new(indexer.entry(&key, &value, revision)));
     Change { key, revision, prev, entry }
-}
-
-/// Fills an empty View with everything the log has: the state at its floor, then its history as a warm watch window.
-///
-/// # Errors
-/// The log's; or [`Error::Corrupt`] when its records do not follow from one another.
-pub(crate) async fn load(log: &Arc<dyn Log>, view: &View, indexer: &Arc<dyn Indexer>) -> Result<Loaded, Error> {
-    let (view, indexer) = (view.clone(), Arc::clone(indexer));
-    offload(log, move |log| async move {
-        let mut base = BTreeMap::new();
-        let mut floor = None;
-        let mut chunk = Vec::new();
-        let mut hole = None;
-        let loaded = {
-            let (view, base, floor, chunk, hole) = (&view, &mut base, &mut floor, &mut chunk, &mut hole);
-            let mut each = |piece: Piece| match piece {
-                Piece::State(record) => settle(base, change(record, &*indexer)),
-                Piece::Floor(at) => {
-                    *floor = Some(at);
-                    view.reset(std::mem::take(base).into_values(), at);
-                }
-                Piece::History(record) => {
-                    // Writes of one revision stay together.
-                    let whole = chunk.last().is_some_and(|last: &Change| last.revision < record.revision);
-                    if whole && chunk.len() >= CHUNK && hole.is_none() {
-                        *hole = view.apply(chunk).err();
-                        chunk.clear();
-                    }
-                    chunk.push(change(record, &*indexer));
-                }
-            };
-            log.load(&mut each).await?
-        };
-        if floor.is_none() {
-            view.reset(base.into_values(), loaded.floor);
-        }
-        let hole = hole.or_else(|| view.apply(&chunk).err());
-        match hole {
-            Some(hole) => Err(Error::Corrupt(hole.to_string())),
-            None => {
-                view.advance(loaded.revision);
-                Ok(loaded)
-            }
-        }
-    })
-    .await?
 }
 
 /// Replaces what a View that is being read has by the log's present, in one step: its readers never see an older state. What was before is

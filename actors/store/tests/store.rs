@@ -130,11 +130,17 @@ async fn a_restart_finds_everything_and_a_warm_window() {
     };
     let before = {
         let system = system().await;
-        let store = start(&system, open()).await;
-        let writes = (0..200).map(|n| store.write(put(n % 50, n), soon()));
-        for outcome in futures::future::join_all(writes).await {
-            outcome.unwrap();
+        let log = open();
+        let store = start(&system, Arc::clone(&log) as Arc<dyn Log>).await;
+        // More than is handed from thread to thread at a time, with a state and a history, and long values among short ones.
+        for some in 0..6 {
+            let long = "x".repeat(if some % 2 == 0 { 10_000 } else { 1 });
+            let writes = (0..200).map(|n| store.write(put(n % 50, &long), soon()));
+            for outcome in futures::future::join_all(writes).await {
+                outcome.unwrap();
+            }
         }
+        log.trim(Revision(500)).await.unwrap();
         let gone = store.view().get(&pod(7)).unwrap();
         store.write(Write::new(Append::delete(pod(7), gone.revision)), soon()).await.unwrap();
         let list = store.view().list(PODS);
@@ -150,11 +156,12 @@ async fn a_restart_finds_everything_and_a_warm_window() {
         assert_eq!((&a.key, a.revision, a.bytes()), (&b.key, b.revision, b.bytes()));
     }
     // A watcher from before the restart goes on where it was.
-    let mut watch = store.view().watch(PODS, Revision(150), Interest::All, None).unwrap();
+    let mut watch = store.view().watch(PODS, Revision(600), Interest::All, None).unwrap();
     let events = watch.take(1000).unwrap().events;
-    assert_eq!(events.len() as u64, after.revision().get() - 150);
+    assert_eq!(events.len() as u64, after.revision().get() - 600);
+    assert!(store.view().watch(PODS, Revision(450), Interest::All, None).is_err(), "this is forgotten");
     assert_eq!(events.last().unwrap().kind, EventKind::Deleted);
-    assert_eq!(store.view().list_at(PODS, Revision(200)).unwrap().len(), 50);
+    assert_eq!(store.view().list_at(PODS, Revision(700)).unwrap().len(), 50);
     assert!(store.write(put("next", 1), soon()).await.unwrap().revision > before.revision());
     stop(&system).await;
 }

@@ -10,7 +10,7 @@ pub(crate) mod syntax;
 pub(crate) mod text;
 
 pub(crate) use decode::{bad_syntax, decode_noting, utf8};
-pub use decode::{decode, decode_value};
+pub use decode::{decode, decode_value, decode_wanted};
 pub use encode::{Encoded, encode, encode_into, encode_value};
 pub(crate) use encode::{encode_raw, escaped};
 pub use peek::{Peeked, peek_gvk, peek_value};

@@ -21,7 +21,9 @@ pub mod protobuf;
 mod source;
 pub mod tree;
 mod walk;
+mod wanted;
 pub mod yaml;
 
 pub use error::{DecodeError, Finding, FindingKind, handled_as, strict_error, unrecognized};
 pub use walk::{Decoded, Mode};
+pub use wanted::Wanted;

@@ -13,6 +13,7 @@ use crate::error::{Finding, FindingKind};
 use crate::frame::Frame;
 use crate::json;
 use crate::source::{Fail, Kind, Source};
+use crate::wanted::Wanted;
 
 mod any;
 mod scalar;
@@ -53,13 +54,16 @@ pub(crate) struct Walk<S> {
     pub(crate) saved: Option<Box<str>>,
     /// The root has a field that is `kind` or `apiVersion` but for its case, which upstream takes for them when it peeks.
     pub(crate) shadowed: bool,
+    /// What is decoded of the struct that is read.
+    pub(crate) wanted: &'static Wanted,
     strict: bool,
     depth: u32,
 }
 
 impl<'de, S: Source<'de>> Walk<S> {
     pub(crate) fn new(src: S, mode: Mode) -> Self {
-        Self { src, findings: Vec::new(), saved: None, shadowed: false, strict: mode == Mode::Strict, depth: 0 }
+        let (strict, wanted) = (mode == Mode::Strict, Wanted::ALL);
+        Self { src, findings: Vec::new(), saved: None, shadowed: false, wanted, strict, depth: 0 }
     }
 
     /// Reads the whole value as a struct of type `ty`.
@@ -116,6 +120,7 @@ impl<'de, S: Source<'de>> Walk<S> {
     fn structure(&mut self, ty: TypeRef, frame: &Frame<'_>, old: Option<Struct>) -> Result<Struct, Fail> {
         self.enter()?;
         let mut node = old.unwrap_or_else(|| Struct::with_capacity(ty, 4));
+        let wanted = self.wanted;
         let mut seen = Seen::default();
         let mut last = None;
         let mut first = true;
@@ -133,6 +138,13 @@ impl<'de, S: Source<'de>> Walk<S> {
                 self.find(FindingKind::Duplicate, def.name, frame);
             }
             last = Some(id);
+            match wanted.of(def.name) {
+                Some(below) => self.wanted = below,
+                None => {
+                    self.src.skip(self.depth)?;
+                    continue;
+                }
+            }
             let kind = self.src.peek()?;
             if kind == Kind::Null {
                 self.src.null()?;
@@ -152,6 +164,7 @@ impl<'de, S: Source<'de>> Walk<S> {
             self.value(kind, &def.shape, &frame.field(ty, def), slot)?;
         }
         self.depth -= 1;
+        self.wanted = wanted;
         canonical::settle_written(&mut node);
         Ok(node)
     }

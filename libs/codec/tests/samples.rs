@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
 use std::io::Read as _;
+use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
-use oarlock_codec::{Mode, json, protobuf, tree, yaml};
-use oarlock_schema::{Obj, TypeRef, canonical, type_named};
+use oarlock_codec::{Mode, Wanted, json, protobuf, tree, yaml};
+use oarlock_schema::{Obj, TypeRef, Value, canonical, type_named};
 
 struct Sample {
     name: String,
@@ -66,6 +67,39 @@ fn check(what: &str, check: impl Fn(&Sample) -> Result<(), String>) {
     let wrong: Vec<String> =
         all.iter().filter_map(|s| check(s).err().map(|why| format!("{}: {why}", s.name))).collect();
     assert!(wrong.is_empty(), "{what}: {} of {} differ\n{}", wrong.len(), all.len(), wrong.join("\n"));
+}
+
+#[test]
+fn of_wanted_fields_everything_is_decoded_and_nothing_else() {
+    const PATHS: [&[&str]; 5] =
+        [&["metadata", "labels"], &["metadata", "uid"], &["spec", "nodeName"], &["status"], &["type"]];
+    static WANTED: LazyLock<Wanted> = LazyLock::new(|| Wanted::at(PATHS));
+    check("wanted fields", |sample| {
+        let whole = json::decode(&sample.json, sample.ty, Mode::Lenient).map_err(|e| e.to_string())?.value;
+        let some = json::decode_wanted(&sample.json, sample.ty, &WANTED).map_err(|e| e.to_string())?;
+        let differs = PATHS.iter().find(|path| whole.at(path) != some.at(path));
+        differs.map_or(Ok(()), |path| Err(path.join(".")))?;
+        // What is always there is there, empty.
+        let empty = json::decode(br#"{"metadata":{},"spec":{}}"#, sample.ty, Mode::Lenient).unwrap().value;
+        let below = [(&[][..], &["kind", "apiVersion", "metadata", "spec", "status", "type"][..])];
+        for (at, wanted) in
+            below.into_iter().chain([(&["metadata"][..], &["labels", "uid"][..]), (&["spec"], &["nodeName"])])
+        {
+            let node = if at.is_empty() { Some(&*some) } else { some.at(at).and_then(Value::as_struct) };
+            let names = node
+                .into_iter()
+                .flat_map(|node| node.entries().iter().filter_map(|(id, _)| Some(node.ty().def(*id)?.name)));
+            let path = |name: &'static str| [at, &[name]].concat();
+            let mut more = names.filter(|name| !wanted.contains(name) && some.at(&path(name)) != empty.at(&path(name)));
+            more.next().map_or(Ok(()), |name| Err(path(name).join(".")))?;
+        }
+        Ok(())
+    });
+    let pod = type_named("core/v1.Pod").unwrap();
+    let read = |text: &str| json::decode_wanted(text.as_bytes(), pod, &WANTED);
+    assert!(read(r#"{"spec":{"containers":7},"status":{}}"#).is_ok());
+    assert!(read(r#"{"spec":{"nodeName":7}}"#).is_err());
+    assert!(read(r#"{"spec":{"containers":[}}"#).is_err());
 }
 
 /// Types with embedded objects, whose keys we sort and upstream leaves as they came. Go clients send them sorted.

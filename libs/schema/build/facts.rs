@@ -256,7 +256,7 @@ fn write_type(out: &mut String, ty: &Type) -> std::fmt::Result {
         format!("Some(Gvk {{ group: {:?}, version: {:?}, kind: {:?} }})", g.group, g.version, g.kind)
     });
     let mut by_name: Vec<usize> = (0..ty.fields.len()).collect();
-    by_name.sort_by(|a, b| ty.fields[*a].name.cmp(&ty.fields[*b].name));
+    by_name.sort_by_key(|at| (ty.fields[*at].name.len(), &ty.fields[*at].name));
     let always: Vec<usize> = (0..ty.fields.len()).filter(|i| ty.fields[*i].always()).collect();
     writeln!(
         out,

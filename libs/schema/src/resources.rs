@@ -121,16 +121,17 @@ impl Resource {
     }
 }
 
-type Index = HashMap<(&'static str, &'static str, &'static str), &'static Resource>;
+/// By three texts. Nobody outside chooses what is in it, so its hash need not be guarded against them.
+type By3<'k, T> = HashMap<(&'k str, &'k str, &'k str), T, foldhash::fast::FixedState>;
 
-static INDEX: LazyLock<Index> =
+static INDEX: LazyLock<By3<'static, &'static Resource>> =
     LazyLock::new(|| RESOURCES.iter().map(|r| ((r.group, r.version, r.plural), r)).collect());
 
 /// The resource of a group, version and plural name.
 #[must_use]
 pub fn resource(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
     // The map's keys are 'static; a lookup with shorter lifetimes is a covariance cast of the whole map reference.
-    let index: &HashMap<(&str, &str, &str), &'static Resource> = &INDEX;
+    let index: &By3<'_, &'static Resource> = &INDEX;
     index.get(&(group, version, plural)).copied()
 }
 
@@ -140,14 +141,14 @@ pub fn resource_of_kind(group: &str, version: &str, kind: &str) -> Option<&'stat
     RESOURCES.iter().find(|r| r.group == group && r.version == version && r.kind == kind)
 }
 
-static KINDS: LazyLock<HashMap<(&'static str, &'static str, &'static str), TypeRef>> = LazyLock::new(|| {
+static KINDS: LazyLock<By3<'static, TypeRef>> = LazyLock::new(|| {
     TYPES.iter().filter_map(|ty| ty.gvk.map(|gvk| ((gvk.group, gvk.version, gvk.kind), *ty))).collect()
 });
 
 /// The built-in top-level type of a group, version and kind.
 #[must_use]
 pub fn type_of_kind(group: &str, version: &str, kind: &str) -> Option<TypeRef> {
-    let kinds: &HashMap<(&str, &str, &str), TypeRef> = &KINDS;
+    let kinds: &By3<'_, TypeRef> = &KINDS;
     kinds.get(&(group, version, kind)).copied()
 }
 

@@ -24,7 +24,7 @@ pub struct TypeDef {
     pub atomic: bool,
     /// Fields in Go order, embedded structs flattened in place.
     pub fields: &'static [FieldDef],
-    /// Indexes into `fields`, sorted by JSON name.
+    /// Indexes into `fields`, sorted by the JSON name's length, then by the name: few names need be compared as texts.
     pub by_name: &'static [u16],
     /// Fields that a canonical struct always holds (Go writes them even when zero).
     pub always: &'static [u16],
@@ -202,10 +202,9 @@ impl TypeDef {
     /// The field with this JSON name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<(FieldId, &'static FieldDef)> {
-        let at = self
-            .by_name
-            .binary_search_by(|i| self.fields.get(usize::from(*i)).map_or("", |f| f.name).cmp(name))
-            .ok()?;
+        let known = |at: &u16| self.fields.get(usize::from(*at)).map_or("", |field| field.name);
+        let order = |at: &u16| known(at).len().cmp(&name.len()).then_with(|| known(at).cmp(name));
+        let at = self.by_name.binary_search_by(order).ok()?;
         let id = FieldId(*self.by_name.get(at)?);
         Some((id, self.def(id)?))
     }

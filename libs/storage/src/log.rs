@@ -166,6 +166,15 @@ impl Piece {
         }
     }
 
+    /// Bytes of the value in it.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::State(record) | Self::History(record) => record.value.as_ref().map_or(0, Bytes::len),
+            Self::Floor(_) => 0,
+        }
+    }
+
     /// Tells records that come in the log's order apart by its floor.
     pub(crate) fn of(floor: Revision, each: &mut dyn FnMut(Self)) -> impl FnMut(Record) {
         let mut below = true;

@@ -27,9 +27,9 @@ pub(crate) struct Spec {
 
 /// Measures.
 pub(crate) async fn run(bench: &Bench, _: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
-    let etcd = bench.etcd().await?.context("this measures an etcd, and the scenario has none")?;
+    let members = bench.etcd().await?.context("this measures an etcd, and the scenario has none")?;
     let options = Options {
-        endpoints: etcd.endpoints(),
+        endpoints: members.etcd.endpoints(),
         prefix: PREFIX.to_owned(),
         resources: vec![PODS.to_owned()],
         authorities: None,

@@ -10,6 +10,7 @@ use crate::error::DecodeError;
 use crate::source::Fail;
 use crate::tree::stamp;
 use crate::walk::{Decoded, Mode, Walk};
+use crate::wanted::Wanted;
 
 /// Decodes an object of type `ty` in one pass into canonical form. Where the text states no `kind` and `apiVersion`, those
 /// of `ty` are set; whether it states the right ones is for the caller ([`peek_gvk`](super::peek_gvk)).
@@ -19,6 +20,18 @@ use crate::walk::{Decoded, Mode, Walk};
 /// times), which wins over the first type error.
 pub fn decode(bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, DecodeError> {
     decode_noting(bytes, ty, mode).map(|(decoded, _)| decoded)
+}
+
+/// As [`decode`], of the wanted fields only.
+///
+/// # Errors
+/// As [`decode`]; values that are not wanted need only be JSON.
+pub fn decode_wanted(bytes: &[u8], ty: TypeRef, wanted: &'static Wanted) -> Result<Obj, DecodeError> {
+    let text = utf8(bytes);
+    let mut walk = Walk::new(Text::new(&text), Mode::Lenient);
+    walk.wanted = wanted;
+    let root = walk.root(ty);
+    finish(&mut walk, root, bytes).map(|root| Obj::from_root(stamp(root)))
 }
 
 /// As [`decode`]; also whether peeking would find another kind than the object states.

@@ -10,6 +10,9 @@ use crate::source::{Fail, Kind, Num, Source};
 /// Nesting at which Go's scanner gives up.
 pub(crate) const MAX_NESTING: u32 = 10_000;
 
+/// Words of eight bytes after which a text is a long one.
+const LONG: u32 = 8;
+
 pub(crate) struct Text<'de> {
     text: &'de str,
     bytes: &'de [u8],
@@ -79,16 +82,18 @@ impl<'de> Text<'de> {
     #[inline]
     fn plain(&self, from: usize) -> Result<usize, Fail> {
         let mut rest = self.bytes.get(from..).unwrap_or(&[]);
-        // Eight bytes at a time, then one by one.
+        let mut words = 0;
+        // Eight bytes at a time, more in long texts, and one by one at the end.
         while let Some((chunk, tail)) = rest.split_first_chunk::<8>() {
             let special = special_bytes(u64::from_le_bytes(*chunk));
             if special != 0 {
                 let at = self.bytes.len() - rest.len() + (special.trailing_zeros() / 8) as usize;
                 return if self.bytes.get(at).is_some_and(|b| *b >= 0x20) { Ok(at) } else { Err(Fail::Syntax) };
             }
-            rest = tail;
+            words += 1;
+            rest = if words == LONG { behind_plain_blocks(tail) } else { tail };
         }
-        match rest.iter().position(|b| *b == b'"' || *b == b'\\' || *b < 0x20) {
+        match rest.iter().position(|b| is_special(*b)) {
             Some(offset) if rest.get(offset).is_some_and(|b| *b >= 0x20) => Ok(self.bytes.len() - rest.len() + offset),
             _ => Err(Fail::Syntax),
         }
@@ -317,6 +322,22 @@ impl<'de> Source<'de> for Text<'de> {
     }
 }
 
+#[inline]
+fn is_special(byte: u8) -> bool {
+    byte == b'"' || byte == b'\\' || byte < 0x20
+}
+
+/// What is left behind blocks without a special byte. The processor looks at the bytes of a block together.
+fn behind_plain_blocks(mut rest: &[u8]) -> &[u8] {
+    while let Some((block, tail)) = rest.split_first_chunk::<64>() {
+        if block.iter().fold(false, |found, byte| found | is_special(*byte)) {
+            break;
+        }
+        rest = tail;
+    }
+    rest
+}
+
 /// The high bit of each byte that is a quote, a backslash or a control character. Bits above the lowest one set may be
 /// wrong (a borrow runs upwards), which does not matter to who asks for the first.
 #[inline]
@@ -353,7 +374,19 @@ fn compact(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::special_bytes;
+    use super::*;
+
+    #[test]
+    fn finds_the_end_of_long_texts() {
+        for length in 0..300 {
+            let text = format!("\"{}\",", "é".repeat(length));
+            assert_eq!(Text::new(&text).plain(1).ok(), Some(2 * length + 1));
+            for (special, found) in [("\\", Some(2 * length + 1)), ("\n", None)] {
+                let text = text.replace("\",", &format!("{special}{}", "x".repeat(100)));
+                assert_eq!(Text::new(&text).plain(1).ok(), found, "{length}");
+            }
+        }
+    }
 
     #[test]
     fn finds_the_first_special_byte_of_eight() {
