@@ -27,9 +27,9 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     let view = server.view();
     loop {
         // Also what was missed when the window had moved past, as it may again and again under a burst: one bookmark makes up for all of it.
-        let newest = view.list(&prefix).revision();
+        let newest = view.list(prefix).revision();
         server.state().set_milestone(newest);
-        if let Ok(mut cursor) = view.watch(&prefix, newest, Interest::All, None) {
+        if let Ok(mut cursor) = view.watch(prefix, newest, Interest::All, None) {
             loop {
                 let Some(batch) = ctx.or_stop(cursor.next_batch(BATCH, clock::never())).await else { return Ok(()) };
                 let Ok(batch) = batch else { break };

@@ -52,7 +52,7 @@ type Seen = HashMap<Key, CompactString>;
 
 async fn load(server: &Server, row: &Resource) -> Result<(Seen, Revision), ReadError> {
     let Some(prefix) = oarlock_registry::key::prefix(row) else { return Ok((Seen::default(), Revision::ZERO)) };
-    let snapshot = server.view().list(&prefix);
+    let snapshot = server.view().list(prefix);
     let mut seen = Seen::default();
     let entries: Vec<Arc<Entry>> = snapshot.iter().cloned().collect();
     for some in entries.chunks(BATCH) {
@@ -91,7 +91,7 @@ async fn follow(ctx: LoopCtx, server: Server, row: &'static Resource) -> Result<
     let forget = |key: &Key| server.authorizers().forget(row, key.namespace(), key.name());
     let (mut seen, mut after) = load(&server, row).await?;
     loop {
-        let Ok(mut cursor) = server.view().watch(&prefix, after, Interest::All, None) else {
+        let Ok(mut cursor) = server.view().watch(prefix, after, Interest::All, None) else {
             let (fresh, revision) = load(&server, row).await?;
             seen.keys().filter(|key| !fresh.contains_key(*key)).for_each(forget);
             (seen, after) = (fresh, revision);

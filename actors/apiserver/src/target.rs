@@ -38,7 +38,7 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// 405 for resources that are only answered.
-    pub fn prefix(&self) -> Result<String, Status> {
+    pub fn prefix(&self) -> Result<&'static str, Status> {
         key::prefix(self.resource())
             .ok_or_else(|| Status::method_not_supported(&self.resource().group_resource(), "list"))
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
-use oarlock_client::Object;
+use oarlock_client::{Object, Wanted};
 use oarlock_meta::{LabelSelector, Revision, Uid};
 use oarlock_runtime::clock::{self, Instant};
 use oarlock_runtime::{Follower, Watched};
@@ -17,6 +17,7 @@ use parking_lot::RwLock;
 use crate::changes::{Change, Changes, Subscriber};
 use crate::item::Item;
 use crate::key::Key;
+use crate::project::Project;
 
 mod index;
 #[cfg(test)]
@@ -51,6 +52,8 @@ pub struct Cache<T> {
     state: RwLock<State<T>>,
     /// In place of `T::project`.
     project: Option<fn(&Obj) -> T>,
+    /// What of an object is decoded; `None`: all of it.
+    wanted: Option<Wanted>,
     progress: Arc<Watched<Progress>>,
 }
 
@@ -67,20 +70,23 @@ impl<T> std::fmt::Debug for Cache<T> {
     }
 }
 
-impl<T> Default for Cache<T> {
+impl<T: Project> Default for Cache<T> {
     fn default() -> Self {
         let state = State { items: BTreeMap::new(), indexes: Vec::new(), subscribers: Vec::new() };
-        Self { state: RwLock::new(state), project: None, progress: Arc::default() }
+        let wanted = Some(T::FIELDS.wanted());
+        Self { state: RwLock::new(state), project: None, wanted, progress: Arc::default() }
+    }
+}
+
+impl<T: Project> Cache<T> {
+    /// A cache whose items are projected so, for consumers that read more of the same objects than others of the type: maybe all.
+    #[must_use]
+    pub fn projecting(project: fn(&Obj) -> T) -> Self {
+        Self { project: Some(project), wanted: None, ..Self::default() }
     }
 }
 
 impl<T> Cache<T> {
-    /// A cache whose items are projected so, for consumers that read more of the same objects than others of the type.
-    #[must_use]
-    pub fn projecting(project: fn(&Obj) -> T) -> Self {
-        Self { project: Some(project), ..Self::default() }
-    }
-
     /// The item of a key.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<Item<T>>> {

@@ -48,6 +48,20 @@ pub struct ObjMeta {
     pub finalizers: Box<[Str]>,
 }
 
+/// The metadata that [`ObjMeta::read`] looks at.
+pub(crate) const READ: [&str; 10] = [
+    "name",
+    "namespace",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+];
+
 impl ObjMeta {
     /// Reads an object's metadata.
     #[must_use]

@@ -31,7 +31,7 @@ pub use gate_spawn::GateSpawn;
 pub use item::{Item, ObjMeta, OwnerRef};
 pub use key::Key;
 pub use own_writes::{Fresh, OwnWrites};
-pub use project::{Project, ResourceName};
+pub use project::{Fields, MANAGED, Project, ResourceName};
 pub use reflector::reflect;
 pub use shared::{Error, Selection, SharedInformers};
 pub use work_queue::{QueueStats, WorkQueue};

@@ -1,6 +1,10 @@
 //! Projections: the fields a consumer reads.
 
+use oarlock_client::Wanted;
 use oarlock_schema::{Obj, Resource, resource};
+
+/// Who owns which field: a third of a small object, and nobody reads it.
+pub const MANAGED: &[&str] = &["metadata", "managedFields"];
 
 /// The name of a resource, to be looked up in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +40,27 @@ impl ResourceName {
     }
 }
 
+/// Which fields of an object are decoded, by their paths, which lead through lists and maps without naming them. Of the others only the
+/// syntax is checked.
+#[derive(Clone, Copy, Debug)]
+pub enum Fields {
+    /// The metadata that [`crate::ObjMeta`] keeps.
+    Metadata,
+    /// All but these.
+    But(&'static [&'static [&'static str]]),
+}
+
+impl Fields {
+    /// The same as decoders take it.
+    #[must_use]
+    pub fn wanted(self) -> Wanted {
+        match self {
+            Self::Metadata => Wanted::at(crate::item::READ.map(|name| ["metadata", name]).iter().map(|path| &path[..])),
+            Self::But(paths) => Wanted::but(paths.iter().copied()),
+        }
+    }
+}
+
 /// What a consumer reads of an object beyond [`crate::ObjMeta`]. Take no more than that: the values stay in memory.
 ///
 /// `()` is the projection of those who need metadata only.
@@ -44,6 +69,8 @@ pub trait Project: Send + Sync + Sized + 'static {
     const RESOURCE: ResourceName;
     /// Whether [`crate::ObjMeta::annotations`] is kept; they can be large.
     const ANNOTATIONS: bool = false;
+    /// Which fields are decoded for it: at least those that it reads, and those of [`crate::ObjMeta`].
+    const FIELDS: Fields = Fields::But(&[MANAGED]);
 
     /// Reads the fields. Called once for each new revision of an object; must not panic on odd objects.
     fn project(obj: &Obj) -> Self;
@@ -58,10 +85,35 @@ pub trait Project: Send + Sync + Sized + 'static {
 
 impl Project for () {
     const RESOURCE: ResourceName = ResourceName::ANY;
+    const FIELDS: Fields = Fields::Metadata;
 
     fn project(_: &Obj) -> Self {}
 
     fn same(&self, _: &Self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_client::{decode, decode_wanted};
+    use oarlock_meta::Revision;
+
+    use super::*;
+    use crate::item::ObjMeta;
+
+    #[test]
+    fn of_metadata_everything_is_decoded_that_is_kept_and_of_all_but_who_owns_them_everything() {
+        let ty = ResourceName::core("configmaps").find().unwrap().ty;
+        let bytes = br#"{"metadata":{"name":"n","namespace":"ns","uid":"u","generation":3,"creationTimestamp":"2026-01-02T03:04:05Z",
+            "deletionTimestamp":"2026-01-02T03:04:06Z","labels":{"a":"b"},"annotations":{"c":"d"},"finalizers":["f"],"managedFields":[{"manager":"m"}],
+            "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"o","uid":"x","controller":true}]},"data":{"k":"v"}}"#;
+        let whole = decode(ty, bytes).unwrap();
+        let meta = |obj: &Obj| ObjMeta::read(obj, Revision(1), true);
+        let metadata = decode_wanted(ty, bytes, &Fields::Metadata.wanted()).unwrap();
+        assert_eq!((meta(&metadata), metadata.get("data")), (meta(&whole), None));
+        let but = decode_wanted(ty, bytes, &Fields::But(&[MANAGED]).wanted()).unwrap();
+        assert_eq!((meta(&but), but.get("data")), (meta(&whole), whole.get("data")));
+        assert!(whole.at(MANAGED).is_some() && but.at(MANAGED).is_none() && metadata.at(MANAGED).is_none());
     }
 }

@@ -36,13 +36,15 @@ const METADATA: [&[&str]; 4] = [
     &["metadata", "deletionTimestamp"],
 ];
 
+type Rows = HashMap<&'static str, Row, foldhash::fast::FixedState>;
+
 /// By key prefix; the row in whose form the objects are stored. Where one prefix serves several rows (events, autoscalers) the schema data's
 /// storage version and group decide; a prefix with one row is stored as that row has it.
-static ROWS: LazyLock<HashMap<String, Row>> = LazyLock::new(|| {
-    let mut rows: HashMap<String, Row> = HashMap::new();
+static ROWS: LazyLock<Rows> = LazyLock::new(|| {
+    let mut rows = Rows::default();
     for resource in RESOURCES {
         let Some(prefix) = crate::key::prefix(resource) else { continue };
-        if !rows.contains_key(&prefix) || is_stored_form(resource) {
+        if !rows.contains_key(prefix) || is_stored_form(resource) {
             rows.insert(prefix, row(resource));
         }
     }
@@ -75,7 +77,7 @@ pub fn stored_resource(key_prefix: &str) -> Option<&'static Resource> {
 /// The type in which a resource's objects are stored.
 #[must_use]
 pub fn stored_type(resource: &Resource) -> TypeRef {
-    crate::key::prefix(resource).and_then(|p| stored_resource(&p)).map_or(resource.ty, |r| r.ty)
+    crate::key::prefix(resource).and_then(stored_resource).map_or(resource.ty, |r| r.ty)
 }
 
 /// Decodes stored bytes, ours or upstream's.

@@ -7,19 +7,19 @@ use oarlock_storage::Key;
 pub const RANGES: &str = "/registry/ranges/";
 
 /// Every prefix under which something of ours is kept.
-pub fn prefixes() -> impl Iterator<Item = String> {
-    RESOURCES.iter().filter_map(prefix).chain([RANGES.to_owned()])
+pub fn prefixes() -> impl Iterator<Item = &'static str> {
+    RESOURCES.iter().filter_map(prefix).chain([RANGES])
 }
 
 /// The prefix of a resource's keys, with trailing slash; `None` for resources that are only answered (reviews).
 #[must_use]
-pub fn prefix(resource: &Resource) -> Option<String> {
-    resource.storage.map(|storage| format!("{}/", storage.prefix))
+pub fn prefix(resource: &Resource) -> Option<&'static str> {
+    resource.storage.map(|storage| storage.prefix)
 }
 
 /// The key of one object; `None` for resources that are only answered.
 #[must_use]
 pub fn key(resource: &Resource, namespace: &str, name: &str) -> Option<Key> {
     let prefix = prefix(resource)?;
-    Some(if resource.namespaced { Key::namespaced(&prefix, namespace, name) } else { Key::cluster(&prefix, name) })
+    Some(if resource.namespaced { Key::namespaced(prefix, namespace, name) } else { Key::cluster(prefix, name) })
 }

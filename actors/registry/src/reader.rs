@@ -51,7 +51,7 @@ impl Reader {
     #[must_use]
     pub fn list(&self, resource: &Resource, namespace: Option<&str>) -> Vec<Obj> {
         let Some(prefix) = key::prefix(resource) else { return Vec::new() };
-        let snapshot = self.view.list(&prefix);
+        let snapshot = self.view.list(prefix);
         snapshot.range(namespace, "").filter_map(|entry| decode(resource, entry)).collect()
     }
 }

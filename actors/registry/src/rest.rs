@@ -25,7 +25,8 @@ const RESOURCES: &[(&str, &str)] = &[
 /// Their key prefixes.
 #[must_use]
 pub fn prefixes() -> Vec<String> {
-    RESOURCES.iter().filter_map(|(group, plural)| key::prefix(resource(group, "v1", plural)?)).collect()
+    let prefixes = RESOURCES.iter().filter_map(|(group, plural)| key::prefix(resource(group, "v1", plural)?));
+    prefixes.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod wire;
 pub use client::Client;
 pub use fence::Fence;
 pub use https::{Endpoint, Https};
+pub use oarlock_codec::Wanted;
 pub use object::{List, Object};
 pub use options::{
     DeleteOptions, FieldValidation, GetOptions, ListOptions, PatchType, Propagation, VersionMatch, WriteOptions,
@@ -33,4 +34,4 @@ pub use raw::{Method, RawBody, RawReply, RawRequest};
 pub use request::{Call, Event, Reply, Request};
 pub use transport::{Transport, Watch, WatchStream};
 pub use verbs::Deleted;
-pub use wire::{decode, encode};
+pub use wire::{decode, decode_wanted, encode};

@@ -1,6 +1,7 @@
 //! Objects as shared bytes.
 
 use bytes::Bytes;
+use oarlock_codec::Wanted;
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::{Obj, Str, TypeRef};
 
@@ -40,6 +41,14 @@ impl Object {
     /// 500 when the bytes do not fit the type.
     pub fn obj(&self) -> Result<Obj, Status> {
         wire::decode(self.ty, &self.bytes)
+    }
+
+    /// As [`Object::obj`], of the wanted fields only.
+    ///
+    /// # Errors
+    /// As [`Object::obj`].
+    pub fn obj_wanted(&self, wanted: &Wanted) -> Result<Obj, Status> {
+        wire::decode_wanted(self.ty, &self.bytes, wanted)
     }
 
     /// Name, namespace and uid, read from the bytes without building the object.

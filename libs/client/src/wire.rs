@@ -1,7 +1,7 @@
 //! The one place where objects meet the codec.
 
 use bytes::Bytes;
-use oarlock_codec::{Mode, json};
+use oarlock_codec::{Wanted, json};
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, TypeRef};
 
@@ -11,8 +11,15 @@ use oarlock_schema::{Obj, TypeRef};
 /// # Errors
 /// 500 when the bytes do not fit the type.
 pub fn decode(ty: TypeRef, bytes: &[u8]) -> Result<Obj, Status> {
-    json::decode(bytes, ty, Mode::Lenient)
-        .map(|decoded| decoded.value)
+    decode_wanted(ty, bytes, Wanted::all())
+}
+
+/// As [`decode`], of the wanted fields only.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_wanted(ty: TypeRef, bytes: &[u8], wanted: &Wanted) -> Result<Obj, Status> {
+    json::decode_wanted(bytes, ty, wanted)
         .map_err(|e| Status::internal_error(format!("the server's {} cannot be read: {e}", ty.name)))
 }
 

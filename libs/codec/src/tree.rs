@@ -32,7 +32,7 @@ pub fn type_as(value: &Value, shape: &Shape) -> Result<Value, DecodeError> {
     finish(&mut walk, typed)
 }
 
-fn finish<T>(walk: &mut Walk<Tree<'_>>, result: Result<T, Fail>) -> Result<T, DecodeError> {
+fn finish<T>(walk: &mut Walk<'_, Tree<'_>>, result: Result<T, Fail>) -> Result<T, DecodeError> {
     let value = result.map_err(|fail| match fail {
         Fail::Value(text) => DecodeError::Value(String::from(*text)),
         Fail::Syntax | Fail::Depth => DecodeError::Syntax(json::syntax::too_deep()),

@@ -47,7 +47,7 @@ pub struct Decoded<T> {
     pub findings: Vec<Finding>,
 }
 
-pub(crate) struct Walk<S> {
+pub(crate) struct Walk<'w, S> {
     pub(crate) src: S,
     pub(crate) findings: Vec<Finding>,
     /// The first type error; reading goes on behind it.
@@ -55,14 +55,14 @@ pub(crate) struct Walk<S> {
     /// The root has a field that is `kind` or `apiVersion` but for its case, which upstream takes for them when it peeks.
     pub(crate) shadowed: bool,
     /// What is decoded of the struct that is read.
-    pub(crate) wanted: &'static Wanted,
+    pub(crate) wanted: &'w Wanted,
     strict: bool,
     depth: u32,
 }
 
-impl<'de, S: Source<'de>> Walk<S> {
+impl<'de, S: Source<'de>> Walk<'_, S> {
     pub(crate) fn new(src: S, mode: Mode) -> Self {
-        let (strict, wanted) = (mode == Mode::Strict, Wanted::ALL);
+        let (strict, wanted) = (mode == Mode::Strict, Wanted::all());
         Self { src, findings: Vec::new(), saved: None, shadowed: false, wanted, strict, depth: 0 }
     }
 
@@ -138,7 +138,7 @@ impl<'de, S: Source<'de>> Walk<S> {
                 self.find(FindingKind::Duplicate, def.name, frame);
             }
             last = Some(id);
-            match wanted.of(def.name) {
+            match wanted.below(def.name) {
                 Some(below) => self.wanted = below,
                 None => {
                     self.src.skip(self.depth)?;

@@ -1,39 +1,63 @@
 //! Which fields of an object are decoded, where few of them are looked at.
 
-/// A tree of field names, such as `metadata` with `labels` and `uid`. What it does not name is not decoded, only checked for its syntax.
-#[derive(Debug, Default)]
+/// A tree of field names, such as `metadata` with `labels` and `uid`. What is not wanted is not decoded, only checked for its syntax.
+#[derive(Debug)]
 pub struct Wanted {
-    /// None: everything here is wanted.
-    below: Vec<(&'static str, Wanted)>,
+    named: Vec<(&'static str, Option<Wanted>)>,
+    /// Those that are not named.
+    others: bool,
 }
+
+static ALL: Wanted = Wanted { named: Vec::new(), others: true };
 
 impl Wanted {
     /// Everything.
-    pub(crate) const ALL: &'static Self = &Self { below: Vec::new() };
+    #[must_use]
+    pub fn all() -> &'static Self {
+        &ALL
+    }
 
-    /// The fields at these paths, and everything in them.
+    /// The fields at these paths and everything in them, and nothing else. Paths lead through lists and maps without naming them; no path
+    /// begins with another.
     pub fn at<'p>(paths: impl IntoIterator<Item = &'p [&'static str]>) -> Self {
-        let mut root = Self::default();
+        Self::of(paths, false)
+    }
+
+    /// Everything but the fields at these paths.
+    pub fn but<'p>(paths: impl IntoIterator<Item = &'p [&'static str]>) -> Self {
+        Self::of(paths, true)
+    }
+
+    fn of<'p>(paths: impl IntoIterator<Item = &'p [&'static str]>, others: bool) -> Self {
+        let mut root = Self { named: Vec::new(), others };
         for path in paths {
-            let mut node = &mut root;
-            for name in path {
-                let known = node.below.iter().position(|(known, _)| known == name);
-                let at = known.unwrap_or_else(|| {
-                    node.below.push((name, Self::default()));
-                    node.below.len() - 1
-                });
-                let Some((_, next)) = node.below.get_mut(at) else { break };
-                node = next;
-            }
+            root.name(path);
         }
         root
     }
 
-    /// What is wanted of the field with this name; `None` when nothing is.
-    pub(crate) fn of(&'static self, name: &str) -> Option<&'static Self> {
-        if self.below.is_empty() {
-            return Some(self);
+    fn name(&mut self, path: &[&'static str]) {
+        let Some((name, rest)) = path.split_first() else { return };
+        let others = self.others;
+        let below = if rest.is_empty() {
+            (!others).then_some(Self { named: Vec::new(), others: true })
+        } else {
+            Some(Self { named: Vec::new(), others })
+        };
+        let at = self.named.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            self.named.push((name, below));
+            self.named.len() - 1
+        });
+        if let Some((_, Some(next))) = self.named.get_mut(at) {
+            next.name(rest);
         }
-        self.below.iter().find(|(known, _)| *known == name).map(|(_, below)| below)
+    }
+
+    /// What is wanted of the field with this name; `None` when nothing is.
+    pub(crate) fn below(&self, name: &str) -> Option<&Self> {
+        match self.named.iter().find(|(known, _)| *known == name) {
+            Some((_, below)) => below.as_ref(),
+            None => self.others.then_some(&ALL),
+        }
     }
 }

@@ -327,7 +327,12 @@ fn write_resource(out: &mut String, r: &ResourceRow, known: &HashMap<&str, ()>) 
         )?;
     }
     let storage = r.storage.as_ref().map_or("None".to_owned(), |s| {
-        format!("Some(Storage {{ prefix: {:?}, version: {:?}, json: {} }})", s.prefix, s.version, s.encoding == "json")
+        format!(
+            "Some(Storage {{ prefix: \"{}/\", version: {:?}, json: {} }})",
+            s.prefix,
+            s.version,
+            s.encoding == "json"
+        )
     });
     let columns: String = r
         .columns

@@ -68,7 +68,7 @@ pub struct Subresource {
 /// Where and how upstream keeps a resource in etcd.
 #[derive(Clone, Copy, Debug)]
 pub struct Storage {
-    /// Key prefix without trailing slash, as `/registry/pods`.
+    /// Key prefix, as `/registry/pods/`.
     pub prefix: &'static str,
     /// Version of the stored form.
     pub version: &'static str,

@@ -85,7 +85,7 @@ impl LimitRanger {
         let Some((ranges, prefix)) = self.ranges.and_then(|ranges| Some((ranges, key::prefix(ranges)?))) else {
             return Vec::new();
         };
-        let all = self.reader.view().list(&prefix);
+        let all = self.reader.view().list(prefix);
         if all.is_empty() {
             return Vec::new();
         }

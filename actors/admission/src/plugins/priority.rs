@@ -130,7 +130,7 @@ impl Priority {
     /// The global default; of several, which a race can make, the one with the lowest value.
     fn default_class(&self) -> Option<Arc<Class>> {
         let classes = self.classes?;
-        let all = self.reader.view().list(&key::prefix(classes)?);
+        let all = self.reader.view().list(key::prefix(classes)?);
         all.iter().filter_map(|entry| self.known.get(classes, entry)).filter(|c| c.default).min_by_key(|c| c.value)
     }
 }

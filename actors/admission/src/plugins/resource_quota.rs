@@ -76,7 +76,7 @@ impl ResourceQuota {
         let Some((quotas, prefix)) = self.quotas.and_then(|quotas| Some((quotas, key::prefix(quotas)?))) else {
             return Ok(Vec::new());
         };
-        let all = self.reader.view().list(&prefix);
+        let all = self.reader.view().list(prefix);
         let Some(object) = attributes.object.as_deref().filter(|_| !all.is_empty()) else { return Ok(Vec::new()) };
         let mut concerned = Vec::new();
         for entry in all.range(Some(attributes.namespace), "") {

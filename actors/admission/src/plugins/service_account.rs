@@ -148,9 +148,9 @@ impl ServiceAccount {
     async fn await_account(&self, namespace: &str, name: &str) -> Option<Arc<Account>> {
         let prefix = key::prefix(self.accounts?)?;
         let deadline = clock::after(PATIENCE);
-        let after = self.reader.view().list(&prefix).revision();
+        let after = self.reader.view().list(prefix).revision();
         let interest = Interest::Object { namespace: namespace.into(), name: name.into() };
-        let mut cursor = self.reader.view().watch(&prefix, after, interest, None).ok()?;
+        let mut cursor = self.reader.view().watch(prefix, after, interest, None).ok()?;
         loop {
             if let Some(found) = self.look(namespace, name) {
                 return Some(found);

@@ -106,7 +106,7 @@ impl ValidatingAdmissionPolicy {
     fn bound(&self) -> Vec<Relevant> {
         let (Some(policies), Some(bindings)) = (self.policies, self.bindings) else { return Vec::new() };
         let Some(prefix) = key::prefix(bindings) else { return Vec::new() };
-        let all = self.reader.view().list(&prefix);
+        let all = self.reader.view().list(prefix);
         if all.is_empty() {
             return Vec::new();
         }

@@ -25,7 +25,7 @@ pub async fn list(
 ) -> Result<List, Status> {
     let selection = Selection::new(target.resource(), target.namespace, options)?;
     let prefix = target.prefix()?;
-    let (snapshot, start) = snapshot(server, caller, &prefix, options).await?;
+    let (snapshot, start) = snapshot(server, caller, prefix, options).await?;
     // Upstream serves resourceVersion=0 from its cache, whole.
     let limit = if options.resource_version == Some(Revision::ZERO) && options.continue_token.is_empty() {
         usize::MAX
@@ -48,7 +48,7 @@ pub async fn list(
         }
     }
     let ready = server.view().ready(entries).await.map_err(crate::errors::read)?;
-    let lost = || crate::errors::read(ReadError::Expired { floor: server.view().floor(&prefix) });
+    let lost = || crate::errors::read(ReadError::Expired { floor: server.view().floor(prefix) });
     let object = |entry: Option<Arc<Entry>>| target.object(&*entry.ok_or_else(lost)?);
     let items = ready.into_iter().map(object).collect::<Result<Vec<Object>, Status>>()?;
     let mut list = List { revision: snapshot.revision(), items, ..List::default() };

@@ -107,7 +107,7 @@ pub async fn watch(
             options.resource_version.or(Some(Revision::ZERO))
         };
         server.fresh_enough(fresh, caller.deadline).await?;
-        let snapshot = server.view().list(&prefix);
+        let snapshot = server.view().list(prefix);
         let namespace = Some(target.namespace).filter(|ns| !ns.is_empty());
         let mut initial: VecDeque<Delivery> = VecDeque::new();
         if wants_initial {
@@ -128,7 +128,7 @@ pub async fn watch(
             filter_selection.matches(&event.entry) || event.prev.as_ref().is_some_and(|p| filter_selection.matches(p))
         }) as oarlock_store::Filter
     });
-    let cursor = server.view().watch(&prefix, after, interest(target, &selection), filter);
+    let cursor = server.view().watch(prefix, after, interest(target, &selection), filter);
     if let Err(gone) = &cursor {
         initial = VecDeque::from([too_old(after, *gone)]);
     }

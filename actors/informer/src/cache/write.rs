@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use oarlock_meta::Revision;
-use oarlock_schema::Obj;
+use oarlock_client::{Object, Wanted};
+use oarlock_meta::{Revision, Status};
 
 use super::{Cache, Progress, State};
 use crate::changes::Change;
@@ -23,12 +23,16 @@ pub(crate) enum Delta<T> {
 }
 
 impl<T: Project> Cache<T> {
-    /// Projects an object as this cache does.
-    pub(crate) fn item(&self, obj: &Obj, revision: Revision) -> Item<T> {
-        match self.project {
-            Some(project) => Item { meta: ObjMeta::read(obj, revision, T::ANNOTATIONS), value: project(obj) },
-            None => Item::of(obj, revision),
-        }
+    /// Decodes and projects an object as this cache does.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn item(&self, object: &Object) -> Result<Arc<Item<T>>, Status> {
+        let obj = object.obj_wanted(self.wanted.as_ref().unwrap_or(Wanted::all()))?;
+        Ok(Arc::new(match self.project {
+            Some(project) => Item { meta: ObjMeta::read(&obj, object.revision, T::ANNOTATIONS), value: project(&obj) },
+            None => Item::of(&obj, object.revision),
+        }))
     }
 
     /// Applies events in order. Events that the cache is ahead of (sent twice) change nothing. Subscribers and waiters see the whole

@@ -10,19 +10,14 @@ use crate::item::Item;
 use crate::key::Key;
 use crate::project::Project;
 
-/// Decodes and projects an object.
-pub(super) fn item<T: Project>(cache: &Cache<T>, object: &Object) -> Result<Arc<Item<T>>, Status> {
-    Ok(Arc::new(cache.item(&object.obj()?, object.revision)))
-}
-
-/// As [`item`], but takes what the cache has where that is the same revision.
+/// Decodes and projects an object, or takes what the cache has where that is the same revision.
 pub(super) fn known<T: Project>(cache: &Cache<T>, object: &Object) -> Result<Arc<Item<T>>, Status> {
     if cache.is_empty() {
-        return item(cache, object);
+        return cache.item(object);
     }
     let head = object.head()?;
     let key = Key::new(head.namespace, head.name);
-    unchanged(cache, &key, &head.uid, object).map_or_else(|| item(cache, object), Ok)
+    unchanged(cache, &key, &head.uid, object).map_or_else(|| cache.item(object), Ok)
 }
 
 /// The key of an object that is gone; its fields do not matter any more.

@@ -194,7 +194,7 @@ impl<T: Project> Session<T> {
         let (mut deltas, mut end) = (Vec::with_capacity(batch.len()), Ok(()));
         for event in batch {
             let delta = match event {
-                Event::Added(object) | Event::Modified(object) => match decode::item(&self.cache, &object) {
+                Event::Added(object) | Event::Modified(object) => match self.cache.item(&object) {
                     Ok(item) => Delta::Set(item),
                     Err(status) => {
                         self.unreadable(&status);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oarlock_informer::{Project, ResourceName};
+use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
 use oarlock_meta::Time;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Container, Pod};
@@ -45,8 +45,27 @@ pub(crate) struct PodView {
     pub(crate) told: Option<Box<Told>>,
 }
 
+/// What makes up most of a pod, and does not matter for where it runs.
+const UNREAD: &[&[&str]] = &[
+    MANAGED,
+    &["metadata", "annotations"],
+    &["spec", "volumes"],
+    &["spec", "containers", "args"],
+    &["spec", "containers", "command"],
+    &["spec", "containers", "env"],
+    &["spec", "containers", "envFrom"],
+    &["spec", "containers", "lifecycle"],
+    &["spec", "containers", "livenessProbe"],
+    &["spec", "containers", "readinessProbe"],
+    &["spec", "containers", "securityContext"],
+    &["spec", "containers", "startupProbe"],
+    &["spec", "containers", "volumeMounts"],
+];
+
 impl Project for PodView {
     const RESOURCE: ResourceName = ResourceName::core("pods");
+    // Every process follows every pod: what it takes to read one counts.
+    const FIELDS: Fields = Fields::But(UNREAD);
 
     fn project(obj: &Obj) -> Self {
         let names = Interner::process();

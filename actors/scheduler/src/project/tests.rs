@@ -1,6 +1,6 @@
 //! Projections compared with pods and nodes built by the tests' own short texts.
 
-use oarlock_client::decode;
+use oarlock_client::{decode, decode_wanted};
 use oarlock_informer::Project;
 use oarlock_schema::{Obj, resource};
 use serde_json::{Value, json};
@@ -17,15 +17,21 @@ fn object(group: &str, plural: &str, value: &Value) -> Obj {
     decode(ty, &serde_json::to_vec(value).unwrap()).unwrap()
 }
 
+/// A pod's projection, which is the same when only those fields are decoded that are said to be read.
+fn pod_view(pod: &Value) -> PodView {
+    let ty = resource("", "v1", "pods").unwrap().ty;
+    let bytes = serde_json::to_vec(pod).unwrap();
+    let some = PodView::project(&decode_wanted(ty, &bytes, &PodView::FIELDS.wanted()).unwrap());
+    let whole = PodView::project(&decode(ty, &bytes).unwrap());
+    assert_eq!((&whole.info, whole.ended, &whole.told), (&some.info, some.ended, &some.told));
+    some
+}
+
 fn projected(spec: Value, labels: Value) -> PodView {
-    PodView::project(&object(
-        "",
-        "pods",
-        &json!({
-            "metadata": {"name": "p", "namespace": "default", "uid": "uid-p", "resourceVersion": "1", "generation": 1, "labels": labels},
-            "spec": spec,
-        }),
-    ))
+    pod_view(&json!({
+        "metadata": {"name": "p", "namespace": "default", "uid": "uid-p", "resourceVersion": "1", "generation": 1, "labels": labels},
+        "spec": spec,
+    }))
 }
 
 #[track_caller]
@@ -84,7 +90,7 @@ fn a_resize_under_way_counts_the_larger_amount() {
             {"name": "c", "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "1500m"}}},
         ]},
     });
-    let view = PodView::project(&object("", "pods", &value));
+    let view = pod_view(&value);
     assert_eq!(view.info.spec.request(Res::CPU), 2000);
 }
 
@@ -177,11 +183,11 @@ fn pods_that_ended_and_what_waiting_ones_say_are_seen() {
             "status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}]},
         })
     };
-    let pending = PodView::project(&object("", "pods", &value("Pending")));
+    let pending = pod_view(&value("Pending"));
     assert!(!pending.ended && pending.info.terminating);
     assert_eq!(pending.told.map(|told| told.message), Some("m".to_owned()));
     for phase in ["Succeeded", "Failed"] {
-        assert!(PodView::project(&object("", "pods", &value(phase))).ended);
+        assert!(pod_view(&value(phase)).ended);
     }
 }
 
@@ -194,15 +200,11 @@ fn pods_with_equal_specs_share_one() {
 #[test]
 fn a_change_of_no_interest_is_kept_from_the_scheduler() {
     let view = |revision: &str, phase: &str, cpu: &str| {
-        PodView::project(&object(
-            "",
-            "pods",
-            &json!({
-                "metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": revision},
-                "spec": {"nodeName": "n", "containers": [container(json!({"cpu": cpu}))]},
-                "status": {"phase": phase, "podIP": revision},
-            }),
-        ))
+        pod_view(&json!({
+            "metadata": {"name": "p", "namespace": "default", "uid": "u", "resourceVersion": revision},
+            "spec": {"nodeName": "n", "containers": [container(json!({"cpu": cpu}))]},
+            "status": {"phase": phase, "podIP": revision},
+        }))
     };
     assert!(view("1", "Pending", "1").same(&view("2", "Running", "1")));
     assert!(!view("1", "Running", "1").same(&view("2", "Succeeded", "1")));
@@ -244,7 +246,7 @@ fn selectors_of_services_and_owners_are_read() {
 fn what_preemption_asks_of_a_pod_is_read() {
     let value = |status: Value| json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": {"nodeName": "n"}, "status": status});
     let read = |status: Value| {
-        let info = PodView::project(&object("", "pods", &value(status))).info;
+        let info = pod_view(&value(status)).info;
         (info.started, info.preempted)
     };
     let condition =

@@ -26,7 +26,7 @@ pub fn decode(bytes: &[u8], ty: TypeRef, mode: Mode) -> Result<Decoded<Obj>, Dec
 ///
 /// # Errors
 /// As [`decode`]; values that are not wanted need only be JSON.
-pub fn decode_wanted(bytes: &[u8], ty: TypeRef, wanted: &'static Wanted) -> Result<Obj, DecodeError> {
+pub fn decode_wanted(bytes: &[u8], ty: TypeRef, wanted: &Wanted) -> Result<Obj, DecodeError> {
     let text = utf8(bytes);
     let mut walk = Walk::new(Text::new(&text), Mode::Lenient);
     walk.wanted = wanted;
@@ -57,7 +57,7 @@ pub fn decode_value(bytes: &[u8], mode: Mode) -> Result<Decoded<Value>, DecodeEr
     Ok(Decoded { value, findings: walk.findings })
 }
 
-fn finish<T>(walk: &mut Walk<Text<'_>>, result: Result<T, Fail>, bytes: &[u8]) -> Result<T, DecodeError> {
+fn finish<T>(walk: &mut Walk<'_, Text<'_>>, result: Result<T, Fail>, bytes: &[u8]) -> Result<T, DecodeError> {
     let value = match result {
         Ok(value) if walk.src.at_end() => value,
         Ok(_) | Err(Fail::Syntax) => return Err(bad_syntax(bytes)),

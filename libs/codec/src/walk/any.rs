@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::json::number;
 use crate::source::{Fail, Kind, Num, Source};
 
-impl<'de, S: Source<'de>> Walk<S> {
+impl<'de, S: Source<'de>> Walk<'_, S> {
     /// Reads any value. `raw` keeps the text of numbers and reports nothing, as Go does where it keeps bytes
     /// (`RawExtension`, `JSON`); otherwise numbers pass through Go's `float64`, as in untyped objects.
     pub(crate) fn any(&mut self, frame: &Frame<'_>, raw: bool) -> Result<Value, Fail> {

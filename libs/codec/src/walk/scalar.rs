@@ -15,7 +15,7 @@ fn refuse(error: impl ToString) -> Fail {
     Fail::value(error.to_string())
 }
 
-impl<'de, S: Source<'de>> Walk<S> {
+impl<'de, S: Source<'de>> Walk<'_, S> {
     /// A number for a field of Go's `int32`, `int64` or `float64`.
     pub(super) fn numeric(&mut self, shape: &Shape, frame: &Frame<'_>, slot: &mut Value) -> Result<(), Fail> {
         let number = self.src.number()?;

@@ -17,7 +17,7 @@ pub(crate) fn schema_type() -> Option<TypeRef> {
     *SCHEMA
 }
 
-impl<'de, S: Source<'de>> Walk<S> {
+impl<'de, S: Source<'de>> Walk<'_, S> {
     /// These types have decoders of their own upstream, so nothing inside is reported as unknown or duplicate, and a type
     /// error inside stops the decoding.
     pub(super) fn schema_or(&mut self, shape: &Shape, kind: Kind, frame: &Frame<'_>) -> Result<Value, Fail> {

@@ -18,7 +18,7 @@ pub(super) async fn open(flags: &EtcdOptions) -> anyhow::Result<Arc<dyn Log>> {
     let options = Options {
         endpoints: flags.etcd_servers.clone(),
         prefix: flags.etcd_prefix.clone(),
-        resources: oarlock_registry::key::prefixes().collect(),
+        resources: oarlock_registry::key::prefixes().map(str::to_owned).collect(),
         authorities: flags.etcd_cafile.as_deref().map(file).transpose()?,
         identity: match (&flags.etcd_certfile, &flags.etcd_keyfile) {
             (Some(certificate), Some(key)) => Some((file(certificate)?, file(key)?)),

@@ -81,7 +81,7 @@ async fn selected(
     let (Some(chosen), Some(prefix)) = (named.selector(), key::prefix(resource)) else { return Ok(Vec::new()) };
     let within = resource.namespaced.then_some(namespace);
     let names: Vec<String> = {
-        let all = reader.view().list(&prefix);
+        let all = reader.view().list(prefix);
         all.range(within, "").map(|entry| entry.key.name().to_owned()).collect()
     };
     let mut found = Vec::new();
