@@ -256,11 +256,13 @@ fn write_type(out: &mut String, ty: &Type) -> std::fmt::Result {
         format!("Some(Gvk {{ group: {:?}, version: {:?}, kind: {:?} }})", g.group, g.version, g.kind)
     });
     let mut by_name: Vec<usize> = (0..ty.fields.len()).collect();
-    by_name.sort_by_key(|at| (ty.fields[*at].name.len(), &ty.fields[*at].name));
+    by_name.sort_by(|a, b| ty.fields[*a].name.cmp(&ty.fields[*b].name));
+    let mut by_length = by_name.clone();
+    by_length.sort_by_key(|at| ty.fields[*at].name.len());
     let always: Vec<usize> = (0..ty.fields.len()).filter(|i| ty.fields[*i].always()).collect();
     writeln!(
         out,
-        "/// `{}`\npub static {}: TypeDef = TypeDef {{ name: {:?}, openapi: {:?}, gvk: {gvk}, atomic: {}, by_name: &{by_name:?}, always: &{always:?}, fields: &[",
+        "/// `{}`\npub static {}: TypeDef = TypeDef {{ name: {:?}, openapi: {:?}, gvk: {gvk}, atomic: {}, by_name: &{by_name:?}, by_length: &{by_length:?}, always: &{always:?}, fields: &[",
         ty.name,
         ident(&ty.name),
         ty.name,

@@ -24,8 +24,10 @@ pub struct TypeDef {
     pub atomic: bool,
     /// Fields in Go order, embedded structs flattened in place.
     pub fields: &'static [FieldDef],
-    /// Indexes into `fields`, sorted by the JSON name's length, then by the name: few names need be compared as texts.
+    /// Indexes into `fields`, sorted by JSON name.
     pub by_name: &'static [u16],
+    /// The same, sorted by the name's length first: few names need be compared as texts to find one.
+    pub by_length: &'static [u16],
     /// Fields that a canonical struct always holds (Go writes them even when zero).
     pub always: &'static [u16],
 }
@@ -204,8 +206,8 @@ impl TypeDef {
     pub fn field(&self, name: &str) -> Option<(FieldId, &'static FieldDef)> {
         let known = |at: &u16| self.fields.get(usize::from(*at)).map_or("", |field| field.name);
         let order = |at: &u16| known(at).len().cmp(&name.len()).then_with(|| known(at).cmp(name));
-        let at = self.by_name.binary_search_by(order).ok()?;
-        let id = FieldId(*self.by_name.get(at)?);
+        let at = self.by_length.binary_search_by(order).ok()?;
+        let id = FieldId(*self.by_length.get(at)?);
         Some((id, self.def(id)?))
     }
 

@@ -40,6 +40,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     create::account(crew.cluster()).await?;
     let connections = create::open(crew.cluster(), schedule::CONNECTIONS, None).await?;
     schedule::make_nodes(&connections, spec.nodes, spec.room).await?;
+    schedule::known(crew.cluster(), &connections, spec.nodes).await?;
     let before = crew.usage()?;
     let took = schedule::bind(crew.cluster(), &connections, spec.pods, "").await?;
     let after = crew.usage()?;
