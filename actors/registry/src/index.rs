@@ -1,6 +1,6 @@
 //! What reads decide on, taken from an object once, when it is written or loaded: labels, selectable fields, owners.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use crate::older;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use compact_str::CompactString;
 use oarlock_codec::Wanted;
 use oarlock_meta::Revision;
-use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef, Value};
+use oarlock_schema::{Obj, RESOURCES, Resource, Shape, TypeRef, Value};
 use oarlock_storage::Key;
 use oarlock_store::{Entry, EntryParts, Fields, Indexer};
 
@@ -17,15 +17,24 @@ const RENAMED: &[(&str, &str, &[&str])] = &[
     ("events", "source", &["source", "component"]),
     ("events", "reportingComponent", &["reportingComponent"]),
     ("certificatesigningrequests", "spec.signerName", &["spec", "signerName"]),
+    ("jobs", "status.successful", &["status", "succeeded"]),
+    // What the field was called once (upstream's `AddFieldLabelConversionsForPod`).
+    ("pods", "spec.host", &["spec", "nodeName"]),
 ];
 
 struct Row {
     resource: &'static Resource,
     /// Labels without `metadata.name` and `metadata.namespace`, which the key tells.
     names: Arc<[CompactString]>,
-    paths: Vec<Vec<&'static str>>,
+    places: Vec<Place>,
     /// What [`parts`] looks at.
     wanted: Wanted,
+}
+
+/// Where a field is, and what it reads as when an object lacks it.
+struct Place {
+    path: Vec<&'static str>,
+    absent: &'static str,
 }
 
 /// What it looks at in objects of every kind.
@@ -58,9 +67,26 @@ fn is_stored_form(resource: &Resource) -> bool {
 fn row(resource: &'static Resource) -> Row {
     let labels =
         || resource.selectable.iter().copied().filter(|l| !matches!(*l, "metadata.name" | "metadata.namespace"));
-    let paths: Vec<_> = labels().map(|l| path(resource, l)).collect();
-    let wanted = Wanted::at(paths.iter().map(Vec::as_slice).chain(METADATA));
-    Row { resource, names: labels().map(CompactString::new).collect(), paths, wanted }
+    let places: Vec<_> = labels().map(|l| place(resource, l)).collect();
+    let paths: BTreeSet<&[&str]> = places.iter().map(|place| place.path.as_slice()).chain(METADATA).collect();
+    let wanted = Wanted::at(paths);
+    Row { resource, names: labels().map(CompactString::new).collect(), places, wanted }
+}
+
+fn place(resource: &Resource, label: &'static str) -> Place {
+    let path = path(resource, label);
+    let (mut ty, mut absent) = (Some(resource.ty), "");
+    for name in &path {
+        let shape = ty.and_then(|ty| ty.field(name)).map(|(_, field)| &field.shape);
+        ty = if let Some(Shape::Struct(ty)) = shape { Some(*ty) } else { None };
+        // Go's zero values, as upstream prints them.
+        absent = match shape {
+            Some(Shape::Bool) => "false",
+            Some(Shape::Int32 | Shape::Int64) => "0",
+            _ => "",
+        };
+    }
+    Place { path, absent }
 }
 
 fn path(resource: &Resource, label: &'static str) -> Vec<&'static str> {
@@ -96,7 +122,7 @@ pub fn decode(bytes: &[u8], ty: TypeRef) -> Result<Obj, oarlock_codec::DecodeErr
 pub fn parts(key: &Key, obj: &Obj, splice: Option<usize>) -> EntryParts {
     let meta = obj.meta();
     let fields = ROWS.get(key.resource()).map_or_else(Fields::default, |row| {
-        Fields::new(row.names.clone(), row.paths.iter().map(|path| text(obj.at(path))).collect())
+        Fields::new(row.names.clone(), row.places.iter().map(|place| text(obj.at(&place.path), place.absent)).collect())
     });
     EntryParts {
         splice: splice.and_then(|at| u32::try_from(at).ok()),
@@ -108,12 +134,12 @@ pub fn parts(key: &Key, obj: &Obj, splice: Option<usize>) -> EntryParts {
     }
 }
 
-fn text(value: Option<&Value>) -> CompactString {
+fn text(value: Option<&Value>, absent: &'static str) -> CompactString {
     match value {
         Some(Value::Str(s)) => s.clone(),
         Some(Value::Bool(b)) => CompactString::const_new(if *b { "true" } else { "false" }),
         Some(Value::Int(n)) => compact_str::format_compact!("{n}"),
-        _ => CompactString::default(),
+        _ => CompactString::const_new(absent),
     }
 }
 
@@ -162,6 +188,61 @@ impl Indexer for StoredIndexer {
                 tracing::error!(%key, %error, "a stored object does not decode; it can be deleted but not read");
                 EntryParts::default()
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object of a row with something in every field that is looked at.
+    fn full(row: &Row) -> Obj {
+        let json = r#"{"metadata":{"name":"n","uid":"u","labels":{"a":"b"},"deletionTimestamp":"2026-01-02T03:04:05Z",
+            "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"o","uid":"owner"}]}}"#;
+        let mut obj = decode(json.as_bytes(), row.resource.ty).unwrap();
+        for Place { path, .. } in &row.places {
+            let values = [Value::from("x"), Value::Bool(true), Value::Int(1)];
+            let fits = |value: &Value| {
+                let mut obj = obj.clone();
+                let set = obj.set_at(path, value.clone());
+                set && decode(&oarlock_codec::json::encode(&obj).bytes, row.resource.ty).is_ok()
+            };
+            match values.into_iter().find(fits) {
+                Some(value) => assert!(obj.set_at(path, value)),
+                // Upstream lets it be asked for, and never fills it.
+                None => assert_eq!(path[..], ["status", "podIPs"]),
+            }
+        }
+        obj
+    }
+
+    #[test]
+    fn what_an_object_lacks_reads_as_gos_zero() {
+        for (prefix, label, read) in [
+            ("/registry/minions/", "spec.unschedulable", "false"),
+            ("/registry/pods/", "spec.hostNetwork", "false"),
+            ("/registry/pods/", "spec.host", ""),
+            ("/registry/jobs/", "status.successful", "0"),
+        ] {
+            let row = &ROWS[prefix];
+            let obj = decode(br#"{"metadata":{"name":"n"}}"#, row.resource.ty).unwrap();
+            let key = Key::cluster(prefix, "n");
+            assert_eq!(parts(&key, &obj, None).fields.get(label), Some(read), "{label}");
+        }
+    }
+
+    #[test]
+    fn what_is_loaded_has_the_parts_that_were_written() {
+        for (prefix, row) in ROWS.iter() {
+            let (obj, key) = (full(row), Key::namespaced(prefix, "a", "n"));
+            let encoded = oarlock_codec::json::encode(&obj);
+            let written = parts(&key, &obj, encoded.splice);
+            assert_eq!((written.uid.as_str(), written.labels.len(), written.owners.len()), ("u", 1, 1), "{prefix}");
+            let told = |(name, value): (&str, &str)| !value.is_empty() || name == "status.podIPs";
+            assert!(written.deletion && written.fields.iter().all(told), "{written:?}");
+            let loaded = StoredIndexer.parts(&key, &encoded.bytes.into());
+            assert_eq!(format!("{loaded:?}"), format!("{written:?}"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Commands that need the API and nobody behind it.
 
 use oarlock_testkit::{Cluster, Kubectl};
+use serde_json::json;
 
 const CONFIG: &str = "\
 apiVersion: v1
@@ -90,6 +91,41 @@ fn objects_are_written_in_every_way_kubectl_knows() {
     kubectl.run("delete cm settings --dry-run=server").is("configmap \"settings\" deleted (server dry run)");
     kubectl.run("delete cm settings").is("configmap \"settings\" deleted");
     kubectl.run("delete cm settings --ignore-not-found").is("");
+}
+
+#[test]
+fn field_selectors_read_what_an_object_lacks_as_upstream_does() {
+    let cluster = Cluster::api_only();
+    let kubectl = cluster.kubectl();
+    kubectl.ok("create serviceaccount default");
+    let pod = |name: &str, node: &str| {
+        let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i"}]});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}).to_string()
+    };
+    kubectl.run_with("create -f -", &pod("bound", "n1")).is("pod/bound created");
+    kubectl.run_with("create -f -", &pod("waiting", "")).is("pod/waiting created");
+    kubectl.ok("create job counted --image=i");
+    let node = |name: &str, off: bool| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"unschedulable": off}})
+            .to_string()
+    };
+    kubectl.run_with("create -f -", &node("on", false)).is("node/on created");
+    kubectl.run_with("create -f -", &node("off", true)).is("node/off created");
+    for (kind, selector, found) in [
+        ("pods", "spec.host=n1", "pod/bound"),
+        ("pods", "spec.nodeName=", "pod/waiting"),
+        ("pods", "spec.hostNetwork=false,spec.nodeName=n1", "pod/bound"),
+        ("pods", "spec.hostNetwork=", ""),
+        ("pods", "status.podIPs=,spec.host!=n1", "pod/waiting"),
+        ("nodes", "spec.unschedulable=false", "node/on"),
+        ("nodes", "spec.unschedulable=true", "node/off"),
+        ("jobs", "status.successful=0", "job.batch/counted"),
+        ("jobs", "status.successful=", ""),
+    ] {
+        kubectl.run(&format!("get {kind} -o name --field-selector {selector}")).is(found);
+    }
+    kubectl.ok("patch job counted --subresource status -p '{\"status\":{\"succeeded\":1}}'");
+    kubectl.run("get jobs -o name --field-selector status.successful=1").is("job.batch/counted");
 }
 
 #[test]
