@@ -38,11 +38,12 @@ impl Wanted {
 
     fn name(&mut self, path: &[&'static str]) {
         let Some((name, rest)) = path.split_first() else { return };
-        let others = self.others;
-        let below = if rest.is_empty() {
-            (!others).then_some(Self { named: Vec::new(), others: true })
-        } else {
-            Some(Self { named: Vec::new(), others })
+        let node = |others| Some(Self { named: Vec::new(), others });
+        // What a path ends with is wanted whole, or not at all.
+        let below = match (rest, self.others) {
+            ([], true) => None,
+            ([], false) => node(true),
+            (_, others) => node(others),
         };
         let at = self.named.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
             self.named.push((name, below));
