@@ -4,7 +4,7 @@
 //! in one call; nothing before a sync has to be anywhere but in memory.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -41,10 +41,13 @@ impl FileDisk {
     /// The file cannot be opened, or another process has it open.
     pub fn open(path: &Path, reserve_bytes: u64) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        if file.try_lock().is_err() {
-            let text = format!("{} is in use by another process", path.display());
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
-        }
+        file.try_lock().map_err(|error| match error {
+            TryLockError::Error(error) => error,
+            TryLockError::WouldBlock => {
+                let text = format!("{} is in use by another process", path.display());
+                io::Error::new(io::ErrorKind::ResourceBusy, text)
+            }
+        })?;
         let mut reserve = path.as_os_str().to_owned();
         reserve.push(".reserve");
         let disk = Self { file, reserve: reserve.into(), reserve_bytes, gathered: Mutex::default() };
@@ -73,6 +76,16 @@ impl FileDisk {
             run.extend_from_slice(&data);
         }
         self.file.write_all_at(&run, start)
+    }
+}
+
+impl Drop for FileDisk {
+    /// Closing the file gives the lock up only when nobody else has the descriptor, and a child that another thread has
+    /// forked has it until it executes its program.
+    fn drop(&mut self) {
+        if let Err(error) = self.file.unlock() {
+            tracing::warn!(%error, "the lock of a log's file goes when its last descriptor is closed");
+        }
     }
 }
 
@@ -144,5 +157,23 @@ impl Disk for FileDisk {
             Err(error) => self.release_reserve().and(Err(error)),
             Ok(()) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_file_is_free_though_a_forked_child_still_has_its_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("disk");
+        let disk = FileDisk::open(&path, 0).unwrap();
+        // What fork gives a child: another descriptor of the same open file.
+        let inherited = disk.file.try_clone().unwrap();
+        assert_eq!(FileDisk::open(&path, 0).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        drop(disk);
+        FileDisk::open(&path, 0).unwrap();
+        drop(inherited);
     }
 }
