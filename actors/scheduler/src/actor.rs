@@ -18,6 +18,7 @@ use oarlock_bus::Bus;
 use oarlock_client::{Client, ListOptions};
 use oarlock_informer::{Cache, Recorder, SharedInformers};
 use oarlock_mesh::Placement;
+use oarlock_meta::Revision;
 use oarlock_runtime::kind::{ActorKind, Phase};
 use oarlock_runtime::{Failure, Instant, LoopCtx, LoopHandle, System, clock};
 use oarlock_schema::resource;
@@ -180,6 +181,8 @@ struct Shell {
     mail: Mail,
     hearing: Hearing,
     proposals: Proposals,
+    /// The epoch under which it is decided, here or elsewhere, as far as it was known last.
+    decider: Option<Revision>,
     /// Whether proposals of others are looked at before pods of our own this time.
     others_first: bool,
     origin: Instant,
@@ -202,6 +205,7 @@ impl Shell {
             binds: FuturesUnordered::new(),
             hearing: Hearing::default(),
             proposals: Proposals::default(),
+            decider: None,
             others_first: false,
             origin: clock::now(),
             seen: Seen::default(),

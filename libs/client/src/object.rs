@@ -5,7 +5,7 @@ use oarlock_codec::Wanted;
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::{Obj, Str, TypeRef};
 
-use crate::peek::{Head, peek};
+use crate::peek::{Head, peek, revision};
 use crate::wire;
 
 /// One API object in its JSON form. Cloning shares the bytes.
@@ -31,7 +31,7 @@ impl Object {
     /// # Errors
     /// 500 when the bytes are no object with well-formed metadata.
     pub fn from_json(ty: TypeRef, bytes: Bytes) -> Result<Self, Status> {
-        let revision = peek(&bytes)?.revision();
+        let revision = revision(&bytes)?;
         Ok(Self { bytes, revision, ty })
     }
 

@@ -5,8 +5,8 @@ use std::fmt;
 
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::Str;
-use serde::Deserialize;
-use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// What identifies an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,37 +31,69 @@ impl Head {
     }
 }
 
+/// How far it is read: what stands behind is not looked at, and servers put the long part of metadata last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Revision,
+    /// All that names a namespaced object. Of others, and of bookmarks, the metadata are read to their end.
+    Identity,
+}
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
 #[derive(Deserialize, Default)]
 struct Annotations<'a> {
     #[serde(borrow, default, rename = "k8s.io/initial-events-end")]
     initial_events_end: Option<Cow<'a, str>>,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    namespace: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    uid: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    resource_version: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+/// What was seen so far.
+#[derive(Default)]
+struct Seen<'a> {
+    name: Option<Text<'a>>,
+    namespace: Option<Text<'a>>,
+    uid: Option<Text<'a>>,
+    resource_version: Option<Text<'a>>,
     annotations: Option<Annotations<'a>>,
+    enough: bool,
+}
+
+impl Seen<'_> {
+    fn has(&self, until: Until) -> bool {
+        let identity = self.name.is_some() && self.namespace.is_some() && self.uid.is_some();
+        self.resource_version.is_some() && (until == Until::Revision || identity)
+    }
 }
 
 #[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
+#[serde(field_identifier, rename_all = "camelCase")]
 enum Field {
     Metadata,
+    Name,
+    Namespace,
+    Uid,
+    ResourceVersion,
+    Annotations,
     #[serde(other)]
     Other,
 }
 
-/// Reads an object as far as its metadata, and fails on purpose when it has them.
-struct Look<'b, 'a>(&'b mut Option<Metadata<'a>>);
+/// Reads an object as far as it has to, and fails on purpose then.
+struct Look<'b, 'a> {
+    seen: &'b mut Seen<'a>,
+    until: Until,
+    /// It is in the metadata.
+    inside: bool,
+}
+
+impl<'a> DeserializeSeed<'a> for Look<'_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
 
 impl<'a> Visitor<'a> for Look<'_, 'a> {
     type Value = ();
@@ -70,36 +102,64 @@ impl<'a> Visitor<'a> for Look<'_, 'a> {
         f.write_str("an object")
     }
 
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_some<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+
     fn visit_map<A: MapAccess<'a>>(self, mut object: A) -> Result<(), A::Error> {
+        let Self { seen, until, inside } = self;
         while let Some(field) = object.next_key::<Field>()? {
-            match field {
-                Field::Metadata => {
-                    *self.0 = Some(object.next_value::<Option<Metadata<'a>>>()?.unwrap_or_default());
-                    return Err(A::Error::custom("enough"));
+            match (field, inside) {
+                (Field::Metadata, false) => {
+                    object.next_value_seed(Look { seen: &mut *seen, until, inside: true })?;
+                    seen.enough = true;
                 }
-                Field::Other => _ = object.next_value::<IgnoredAny>()?,
+                (Field::Name, true) => seen.name = object.next_value()?,
+                (Field::Namespace, true) => seen.namespace = object.next_value()?,
+                (Field::Uid, true) => seen.uid = object.next_value()?,
+                (Field::ResourceVersion, true) => seen.resource_version = object.next_value()?,
+                (Field::Annotations, true) => seen.annotations = object.next_value()?,
+                _ => _ = object.next_value::<IgnoredAny>()?,
+            }
+            seen.enough |= inside && seen.has(until);
+            if seen.enough {
+                return Err(A::Error::custom("enough"));
             }
         }
         Ok(())
     }
 }
 
-pub(crate) fn peek(bytes: &[u8]) -> Result<Head, Status> {
-    let mut seen = None;
-    let read = serde_json::Deserializer::from_slice(bytes).deserialize_map(Look(&mut seen));
-    if let (Err(e), None) = (read, &seen) {
+fn look(bytes: &[u8], until: Until) -> Result<Head, Status> {
+    let mut seen = Seen::default();
+    let read =
+        serde_json::Deserializer::from_slice(bytes).deserialize_map(Look { seen: &mut seen, until, inside: false });
+    if let (Err(e), false) = (read, seen.enough) {
         return Err(Status::internal_error(format!("the object's metadata cannot be read: {e}")));
     }
-    let meta = seen.unwrap_or_default();
-    let text = |field: Option<Cow<'_, str>>| field.map_or_else(Str::default, Str::from);
-    let end = meta.annotations.and_then(|a| a.initial_events_end).is_some_and(|value| value == "true");
+    let text = |field: Option<Text<'_>>| field.map_or_else(Str::default, |text| Str::from(text.0));
+    let end = seen.annotations.and_then(|a| a.initial_events_end).is_some_and(|value| value == "true");
     Ok(Head {
-        name: text(meta.name),
-        namespace: text(meta.namespace),
-        uid: text(meta.uid),
-        resource_version: text(meta.resource_version),
+        name: text(seen.name),
+        namespace: text(seen.namespace),
+        uid: text(seen.uid),
+        resource_version: text(seen.resource_version),
         initial_events_end: end,
     })
+}
+
+/// Who an object is, or what a bookmark says.
+pub(crate) fn peek(bytes: &[u8]) -> Result<Head, Status> {
+    look(bytes, Until::Identity)
+}
+
+/// An object's revision, as [`Head::revision`].
+pub(crate) fn revision(bytes: &[u8]) -> Result<Revision, Status> {
+    Ok(look(bytes, Until::Revision)?.revision())
 }
 
 #[cfg(test)]
@@ -128,5 +188,21 @@ mod tests {
         assert!(peek(b"[1]").is_err() && peek(b"{").is_err() && peek(br#"{"metadata":{"name":"a""#).is_err());
         assert!(peek(br#"{"spec":{},"metadata":{"name":1}}"#).is_err() && peek(br#"{"metadata":null}"#).is_ok());
         assert_eq!(peek(b"{}").unwrap(), Head::default());
+        assert!(peek(br#"{"metadata":{"name":{}}}"#).is_err() && revision(br#"{"metadata":{"uid":"u""#).is_err());
+    }
+
+    #[test]
+    fn reads_no_further_than_it_must_in_whatever_order() {
+        // What is no JSON stands for what may be long.
+        let cut = br#"{"metadata":{"name":"n","resourceVersion":"12","uid":"u","namespace":"d","managedFields":!"#;
+        let head = peek(cut).unwrap();
+        assert_eq!((head.name.as_str(), head.namespace.as_str(), head.uid.as_str()), ("n", "d", "u"));
+        assert_eq!((head.revision(), revision(cut).unwrap()), (Revision(12), Revision(12)));
+        assert_eq!(revision(br#"{"metadata":{"resourceVersion":"7",!"#).unwrap(), Revision(7));
+        assert!(
+            peek(br#"{"metadata":{"name":"n","uid":"u","resourceVersion":"12",!"#).is_err(),
+            "a namespace may come"
+        );
+        assert_eq!(revision(br#"{"metadata":{"name":"n"},!"#).unwrap(), Revision::ZERO);
     }
 }

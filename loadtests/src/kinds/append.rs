@@ -58,7 +58,7 @@ pub(crate) async fn run(bench: &Bench, _: Subject, spec: &Spec) -> anyhow::Resul
     let times = times.into_iter().fold(Times::default(), Times::and);
     Ok(vec![
         Figure::new("appends", rate, "/s", Better::Higher).over_time(times.rates()),
-        Figure::new("median", times.percentile(50), "ms", Better::Lower),
-        Figure::new("99th percentile", times.percentile(99), "ms", Better::Lower),
+        Figure::new("append, median", times.percentile(50), "ms", Better::Lower),
+        Figure::new("append, 99th percentile", times.percentile(99), "ms", Better::Lower),
     ])
 }

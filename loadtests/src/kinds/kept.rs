@@ -17,13 +17,14 @@ pub(crate) struct Spec {
 
 /// Measures.
 pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
-    let own = rate(append::run(bench, subject, &spec.append).await?).context("etcd has no rate")?;
+    let own = append::run(bench, subject, &spec.append).await?;
     let mut figures = create::run(bench, subject, &spec.create).await?;
-    let kept = rate(figures.clone()).context("creates have no rate")?.value / own.value * 100.0;
-    figures.extend([own, Figure::new("kept of etcd's own rate", kept, "%", Better::Higher).aim(80.0)]);
+    let kept = rate(&figures).context("creates have no rate")? / rate(&own).context("etcd has no rate")? * 100.0;
+    figures.extend(own);
+    figures.push(Figure::new("kept of etcd's own rate", kept, "%", Better::Higher).aim(80.0));
     Ok(figures)
 }
 
-fn rate(figures: Vec<Figure>) -> Option<Figure> {
-    figures.into_iter().find(|figure| figure.unit == "/s")
+fn rate(figures: &[Figure]) -> Option<f64> {
+    figures.iter().find(|figure| figure.unit == "/s").map(|figure| figure.value)
 }

@@ -42,6 +42,10 @@ impl Shell {
             (false, false) => Parts::default(),
         };
         self.intake.queue_only(&mut self.engine, parts, now);
+        let decider = epoch.or_else(|| self.duties.elsewhere());
+        if decider.is_some() && std::mem::replace(&mut self.decider, decider) != decider {
+            self.proposals.hurry(at);
+        }
         if self.proposes().is_none() {
             let unsent = self.proposals.recall();
             unsent.iter().for_each(|sent| self.give_back(&sent.popped.pod, now));

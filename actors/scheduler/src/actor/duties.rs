@@ -135,17 +135,19 @@ impl Duties {
                 return;
             }
             let taken = held.into_iter().filter(|(unit, _)| !self.active.contains_key(unit)).collect::<Vec<_>>();
-            let Some(newest) = taken.iter().map(|(_, claim)| claim.epoch()).max() else {
+            // Units come one by one: none waits for those that are given out after it.
+            let Some(oldest) = taken.iter().map(|(_, claim)| claim.epoch()).min() else {
                 self.changes.next().await;
                 continue;
             };
             tokio::select! {
                 biased;
                 () = self.changes.next() => {}
-                () = caught_up(&self.caches, newest) => {
-                    let units: Vec<&str> = taken.iter().map(|(unit, _)| unit.as_str()).collect();
-                    tracing::info!(?units, epoch = newest.get(), "takes up units");
-                    self.active.extend(taken);
+                seen = caught_up(&self.caches, oldest) => {
+                    let shown = taken.into_iter().filter(|(_, claim)| claim.epoch() <= seen).collect::<Vec<_>>();
+                    let units: Vec<&str> = shown.iter().map(|(unit, _)| unit.as_str()).collect();
+                    tracing::info!(?units, seen = seen.get(), "takes up units");
+                    self.active.extend(shown);
                     return;
                 }
             }
@@ -153,13 +155,15 @@ impl Duties {
     }
 }
 
-async fn caught_up(caches: &[Arc<dyn Fresh>], epoch: Revision) {
-    #[cfg(seeded_bug = "arbiter_without_catch_up")]
-    let epoch = Revision::ZERO.min(epoch);
+/// Waits until all caches have come past `epoch`; how far all of them have come.
+async fn caught_up(caches: &[Arc<dyn Fresh>], epoch: Revision) -> Revision {
+    if cfg!(seeded_bug = "arbiter_without_catch_up") {
+        return Revision(u64::MAX);
+    }
     let each = caches.iter().map(|cache| async move {
-        cache.follow().wait_for(|progress| progress.synced && progress.revision >= epoch).await;
+        cache.follow().wait_for(|progress| progress.synced && progress.revision >= epoch).await.revision
     });
-    join_all(each).await;
+    join_all(each).await.into_iter().min().unwrap_or(epoch)
 }
 
 #[cfg(test)]
@@ -195,8 +199,9 @@ mod tests {
         let (shard, arbiter) = (Unit::part("shards", 3), crate::arbiter_unit());
         let all = |epoch| BTreeMap::from([(shard.clone(), Revision(5)), (arbiter.clone(), Revision(epoch))]);
         holder.set(all(7));
+        duties.next().await;
+        assert_eq!((duties.arbiter(), duties.shards(), duties.elsewhere()), (None, Parts(1 << 3), None));
         assert_eq!(duties.next().now_or_never(), None);
-        assert_eq!((duties.arbiter(), duties.shards(), duties.elsewhere()), (None, Parts(0), None));
         progress.set(Progress { revision: Revision(7), synced: true });
         duties.next().await;
         let claim = duties.arbiter().unwrap();

@@ -58,8 +58,8 @@ pub(super) enum Unsaid {
     Undelivered(Duration, String),
     /// It may have been carried out.
     Unknown(String),
-    /// As `Unknown`, and since then the cache has come past all of it.
-    Looked,
+    /// It may have been carried out, and who is asked next knows.
+    Known,
 }
 
 /// What came of a batch.
@@ -164,6 +164,14 @@ impl Proposals {
         self.parked.insert((at, self.numbers), (Arc::clone(uid), seen));
     }
 
+    /// Somebody else decides by now: what only waited for that is tried at once.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.pause = None;
+        let parked = std::mem::take(&mut self.parked).into_iter();
+        let sooner = |at: Instant, seen: Revision| if seen.is_zero() { at.min(now) } else { at };
+        self.parked = parked.map(|((at, number), pod)| ((sooner(at, pod.1), number), pod)).collect();
+    }
+
     /// The parked pods whose time has come.
     pub(super) fn due(&mut self, now: Instant, revision: Revision) -> Vec<Uid> {
         let come = self.parked.range(..=(now, u64::MAX));
@@ -224,7 +232,7 @@ mod tests {
         for _ in 0..BATCHES {
             let batch = proposals.next_batch(now).unwrap();
             assert_eq!(batch.len(), BATCH);
-            let ask = async move { Answered { batch, said: Err(Unsaid::Looked) } };
+            let ask = async move { Answered { batch, said: Err(Unsaid::Known) } };
             proposals.sent(ask.boxed());
         }
         assert!(proposals.next_batch(now + HELLO).is_none(), "no more than so many at once");
@@ -250,6 +258,14 @@ mod tests {
         assert_eq!(proposals.due(again, Revision(9)), std::slice::from_ref(&uid));
         proposals.park(&uid, again, Revision(9));
         assert_eq!(proposals.due(again + PATIENCE, Revision(8)), std::slice::from_ref(&uid), "caches that do not come");
+        let (refused, stale): (Uid, Uid) = ("refused".into(), "stale".into());
+        proposals.park(&refused, again, Revision(9));
+        proposals.park(&stale, again, Revision::ZERO);
+        proposals.pause(again);
+        proposals.hurry(now);
+        assert_eq!(proposals.due(now, Revision(9)), [stale], "only what waited for another arbiter");
+        assert!(proposals.has_room(now));
+        assert_eq!(proposals.due(again, Revision(9)), [refused]);
         let pauses: Vec<_> = std::iter::from_fn(|| proposals.refused(&uid, now)).map(|again| again - now).collect();
         assert_eq!(pauses.len(), REFUSALS as usize - 2);
         assert!(pauses.is_sorted() && pauses[0] == 2 * PAUSE);

@@ -16,12 +16,12 @@ use crate::queue::Stamp;
 
 use super::proposals::{self, Answered, Preempts, Sent, Unsaid};
 use super::verdict::Verdict;
-use super::{SLICE, SYNC, Shell, latest};
+use super::{SLICE, Shell, latest};
 
-/// After a proposal went to somebody who does not decide any more.
+/// After a proposal went to somebody who does not decide any more, if it is not known sooner who does.
 const STALE: Duration = Duration::from_millis(50);
-/// After a proposal was looked for and not found to be carried out.
-const LOOKED: Duration = Duration::from_millis(50);
+/// How long what came of a proposal is looked for.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Shell {
     /// The epoch of the arbiter's unit, if another process decides and can be spoken to.
@@ -43,13 +43,14 @@ impl Shell {
             self.seen.proposals.sent += batch.len() as u64;
             let seen = self.intake.pods().revision();
             let asked = proposals::batch(&batch, epoch, seen, self.duties.shards().0);
-            // Who dies while it is asked never answers: its successor is not kept waiting for the end of the budget.
+            // Who dies while it is asked never answers: its successor is not kept waiting for the end of the budget. It knows
+            // everything that was bound before it, and refuses a pod that has its node.
             let (ask, moved) = (self.mail.ask(asked), self.duties.moved_from(epoch));
             let ask = async move {
                 tokio::select! {
                     biased;
                     said = ask => said,
-                    () = moved => Err(Unsaid::Unknown("somebody else decides by now".to_owned())),
+                    () = moved => Err(Unsaid::Known),
                 }
             };
             let task = self.ctx.spawn("propose", ask)?;
@@ -89,13 +90,13 @@ impl Shell {
                 let looked = async move {
                     // Whatever came of the look: a pod that has its node is refused by the arbiter.
                     let _ = task.await;
-                    Answered { batch, said: Err(Unsaid::Looked) }
+                    Answered { batch, said: Err(Unsaid::Known) }
                 };
                 self.proposals.sent(looked.boxed());
                 return Ok(());
             }
             Err(Unsaid::Unknown(_)) => self.proposals.pause(at + STALE),
-            Err(Unsaid::Looked) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + LOOKED))),
+            Err(Unsaid::Known) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at))),
         }
         self.proposals.settled(count);
         Ok(())
@@ -162,14 +163,15 @@ impl Shell {
     }
 }
 
-/// Waits until the cache has come past everything that was bound until now.
+/// Waits until the cache has come past everything that was bound until now, if that does not take long: where nothing happens to pods it has no
+/// reason to come so far.
 async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     let looked = async {
         while let Err(error) = latest(&client, &pods).await {
             tracing::info!(error, "the latest bindings are not to be had");
-            clock::sleep(Duration::from_secs(1)).await;
+            clock::sleep(STALE).await;
         }
     };
     // After that the arbiter's refusal has to do.
-    let _ = clock::timeout(SYNC, looked).await;
+    let _ = clock::timeout(LOOK, looked).await;
 }
