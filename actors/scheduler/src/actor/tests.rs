@@ -1,8 +1,11 @@
 //! The scheduler against an apiserver in memory, in virtual time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use oarlock_bus::proto::scheduler::v1 as wire;
+use oarlock_bus::{Bus, Exchange, Identity, Pattern, Role};
 use oarlock_client::Client;
 use oarlock_mesh::Placement;
 use oarlock_meta::Revision;
@@ -139,6 +142,43 @@ fn what_is_written_is_written_under_the_claim_that_it_is_for() {
         assert_eq!(under("pods/status"), [shard.clone()].into());
         // That a pod has its node is true whoever holds what.
         assert_eq!(under("events/"), [shard, String::new()].into());
+        shutdown::shutdown(&system, shutdown::Graces::default()).await;
+    });
+}
+
+#[test]
+fn a_pod_that_was_proposed_to_who_decides_no_more_is_not_kept_waiting() {
+    Universe::run(12, || async {
+        let fake = Fake::default();
+        for name in ["n1", "n2", "n3"] {
+            fake.put("nodes", node(name));
+        }
+        let system = System::start(Options::default()).await.unwrap();
+        let exchange = Exchange::new();
+        let bus = |name| Bus::memory(&exchange, Identity::new(Role::Scheduler, name).unwrap());
+        let (other, arbiter) = (bus("other"), crate::arbiter_unit());
+        let mut asks =
+            other.serve(&Pattern::unit(Role::Scheduler, arbiter.as_str(), Revision(2)).unwrap(), 4).await.unwrap();
+        let (holder, placement) = Placement::shared();
+        let mine = BTreeMap::from([(crate::shards().unit("default", "a").unwrap().clone(), Revision(1))]);
+        let at =
+            |epoch| mine.iter().map(|(unit, epoch)| (unit.clone(), *epoch)).chain([(arbiter.clone(), Revision(epoch))]);
+        holder.set_among(mine.clone(), at(2).collect());
+        let config = Config { placement, bus: Some(bus("this")), ..Config::default() };
+        let _scheduler = Scheduler::spawn(&system, Client::new(Arc::new(fake.clone())), config).await.unwrap();
+        fake.put("pods", pod("a", "1"));
+        let _never_answered = loop {
+            let ask = clock::timeout(Duration::from_secs(60), asks.next()).await.unwrap().unwrap();
+            if !ask.body::<wire::Proposals>().unwrap().proposals.is_empty() {
+                break ask;
+            }
+        };
+        // The store goes on, and its pods do not: no cache of them will show that.
+        fake.put("nodes", node("n4"));
+        let since = clock::now();
+        holder.set(at(3).collect());
+        fake.until("a is bound", |fake| !on(fake, "a").is_empty()).await;
+        assert!(since.elapsed() < Duration::from_millis(100), "{:?}", since.elapsed());
         shutdown::shutdown(&system, shutdown::Graces::default()).await;
     });
 }
