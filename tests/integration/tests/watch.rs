@@ -37,6 +37,7 @@ cases! {
         streams::objects_come_and_go_as_a_selector_sees_them
         streams::a_watch_without_a_version_starts_with_what_is_there
         streams::initial_events_end_with_the_bookmark
+        streams::who_takes_up_a_unit_is_told_at_once_how_far_it_has_come
         streams::a_watch_ends_when_it_was_told_to
         streams::a_future_revision_is_awaited_in_silence_and_a_list_of_it_is_refused
         streams::a_table_is_watched_with_its_columns_once

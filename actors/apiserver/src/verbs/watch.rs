@@ -143,7 +143,8 @@ pub async fn watch(
         next_bookmark: clock::after(BOOKMARK_EVERY),
         ends: clock::after(lifetime),
         milestones: Arc::clone(server.state().milestones()),
-        milestone: server.state().milestones().get(),
+        // One that was passed since is worth a bookmark at once.
+        milestone: server.state().milestones().get().min(after),
         last_bookmark,
         over: false,
         server_ends: server_ends.boxed().fuse(),

@@ -79,6 +79,20 @@ pub(super) fn initial_events_end_with_the_bookmark(http: &Http) {
     assert_eq!(empty["type"], "BOOKMARK");
 }
 
+pub(super) fn who_takes_up_a_unit_is_told_at_once_how_far_it_has_come(http: &Http) {
+    let first = create(http, "a", &json!({}));
+    let from = format!("allowWatchBookmarks=true&resourceVersion={}", version(&first));
+    let mut before = watch(http, &from);
+    let unit = json!({"apiVersion": "oarlock.dev/v1", "kind": "Assignment", "metadata": {"name": "test"}, "spec": {"holderIdentity": "me"}});
+    let given = http.json("POST", "/apis/oarlock.dev/v1/assignments", &unit).json();
+    // One that is open already, and one that begins before that.
+    for stream in [&mut before, &mut watch(http, &from)] {
+        let bookmark = stream.event().unwrap();
+        assert_eq!(bookmark["type"], "BOOKMARK");
+        assert!(version(&bookmark["object"]) >= version(&given), "{bookmark}");
+    }
+}
+
 pub(super) fn a_watch_ends_when_it_was_told_to(http: &Http) {
     create(http, "a", &json!({}));
     settle(http);
