@@ -18,6 +18,7 @@ use crate::changes::{Change, Changes, Subscriber};
 use crate::item::Item;
 use crate::key::Key;
 use crate::project::Project;
+use crate::relay::Relay;
 
 mod index;
 #[cfg(test)]
@@ -26,7 +27,6 @@ mod write;
 
 pub use index::Index;
 use index::Table;
-pub(crate) use write::Delta;
 
 /// How far a cache has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +55,7 @@ pub struct Cache<T> {
     /// What of an object is decoded; `None`: all of it.
     wanted: Option<Wanted>,
     progress: Arc<Watched<Progress>>,
+    relay: Relay<T>,
 }
 
 struct State<T> {
@@ -74,7 +75,7 @@ impl<T: Project> Default for Cache<T> {
     fn default() -> Self {
         let state = State { items: BTreeMap::new(), indexes: Vec::new(), subscribers: Vec::new() };
         let wanted = Some(T::FIELDS.wanted());
-        Self { state: RwLock::new(state), project: None, wanted, progress: Arc::default() }
+        Self { state: RwLock::new(state), project: None, wanted, progress: Arc::default(), relay: Relay::default() }
     }
 }
 
@@ -184,6 +185,12 @@ impl<T> Cache<T> {
     /// Follows the progress.
     pub fn watch_progress(&self) -> Follower<Progress> {
         self.progress.follow()
+    }
+
+    /// Between what keeps this cache current and other processes that read the same.
+    #[must_use]
+    pub const fn relay(&self) -> &Relay<T> {
+        &self.relay
     }
 
     /// Tells of changes from now on, beginning with [`crate::Notice::Resync`]. At most `capacity` keys wait; when there are more, one

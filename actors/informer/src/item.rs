@@ -119,17 +119,48 @@ impl ObjMeta {
 
     /// Whether nothing but the revision differs.
     pub(crate) fn same(&self, next: &Self) -> bool {
-        let Self { key, uid, revision: _, generation, created, deletion, labels, annotations, owners, finalizers } =
-            self;
-        *key == next.key
-            && *uid == next.uid
-            && *generation == next.generation
-            && *created == next.created
-            && *deletion == next.deletion
-            && *labels == next.labels
-            && *annotations == next.annotations
-            && *owners == next.owners
-            && *finalizers == next.finalizers
+        self.key == next.key && self.uid == next.uid && self.alike(next)
+    }
+
+    /// The same with another key, uid and revision.
+    #[must_use]
+    pub fn like(&self, key: Key, uid: Uid, revision: Revision) -> Self {
+        Self {
+            key,
+            uid,
+            revision,
+            generation: self.generation,
+            created: self.created,
+            deletion: self.deletion,
+            labels: self.labels.clone(),
+            annotations: self.annotations.clone(),
+            owners: self.owners.clone(),
+            finalizers: self.finalizers.clone(),
+        }
+    }
+
+    /// Whether nothing but key, uid and revision differs.
+    #[must_use]
+    pub fn alike(&self, other: &Self) -> bool {
+        let Self {
+            key: _,
+            uid: _,
+            revision: _,
+            generation,
+            created,
+            deletion,
+            labels,
+            annotations,
+            owners,
+            finalizers,
+        } = self;
+        *generation == other.generation
+            && *created == other.created
+            && *deletion == other.deletion
+            && *labels == other.labels
+            && *annotations == other.annotations
+            && *owners == other.owners
+            && *finalizers == other.finalizers
     }
 }
 

@@ -3,6 +3,7 @@
 //! * [`Project`] declares the fields that are read; an object is decoded once per event and dropped, the projection is shared.
 //! * [`SharedInformers`] hands out one [`Cache`] per resource, projection and [`Selection`], fed by a reflector actor.
 //! * [`Cache`] answers by key and by [`Index`], tells how fresh it is, and notifies [`Changes`] subscribers, level-triggered.
+//! * [`Relay`] lets processes that read the same tell each other, so that one of them watches for all.
 //! * [`WorkQueue`], [`Controller`] and [`OwnWrites`] turn changes into reconciles; [`Recorder`] writes Events.
 //!
 //! Everything reaches the cluster through `oarlock_client`, so the same informers run in process and against stock Kubernetes.
@@ -18,6 +19,7 @@ mod metrics;
 mod own_writes;
 mod project;
 mod reflector;
+mod relay;
 mod shared;
 #[cfg(test)]
 mod testing;
@@ -33,6 +35,7 @@ pub use key::Key;
 pub use own_writes::{Fresh, OwnWrites};
 pub use project::{Fields, MANAGED, Project, ResourceName};
 pub use reflector::reflect;
+pub use relay::{Delta, Read, Relay, Stretch};
 pub use shared::{Error, Selection, SharedInformers};
 pub use work_queue::{QueueStats, WorkQueue};
 

@@ -99,6 +99,10 @@ pub(crate) struct Seen {
     pub(crate) unreadable: u64,
     /// Attempts that failed since the last that did not.
     pub(crate) failures: u32,
+    /// What it was told by another process that reads the same, in place of watching.
+    pub(crate) told: u64,
+    /// How often that ended.
+    pub(crate) untold: u64,
     /// Whether the server streams the current objects through the watch.
     pub(crate) watch_list: bool,
     /// Why the last attempt failed.
@@ -119,6 +123,10 @@ pub(crate) async fn run<T: Project>(ctx: LoopCtx, source: Arc<Source>, cache: Ar
         match end {
             End::Finished if lasted >= SHORT => (failures, pause) = (0, Duration::ZERO),
             End::Finished => {}
+            End::Untold => {
+                session.seen.untold += 1;
+                (failures, pause) = (0, Duration::ZERO);
+            }
             End::Expired => session.resume = None,
             End::Unsupported(status) => {
                 tracing::info!(actor = ctx.name(), %status, "server does not stream lists; listing");

@@ -1,5 +1,6 @@
 use super::*;
 use crate::changes::Notice;
+use crate::relay::Delta;
 use crate::testing::{Config, object};
 
 fn item(name: &str, uid: &str, value: &str, revision: u64) -> Arc<Item<Config>> {

@@ -1,6 +1,7 @@
 //! The reflector's side of the cache: deltas, and whole states.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use oarlock_client::{Object, Wanted};
@@ -11,23 +12,14 @@ use crate::changes::Change;
 use crate::item::{Item, ObjMeta};
 use crate::key::Key;
 use crate::project::Project;
-
-/// One event, decoded.
-pub(crate) enum Delta<T> {
-    /// The object is this now.
-    Set(Arc<Item<T>>),
-    /// The object is gone since this revision.
-    Gone(Key, Revision),
-    /// Nothing else happened up to this revision.
-    Mark(Revision),
-}
+use crate::relay::Delta;
 
 impl<T: Project> Cache<T> {
     /// Decodes and projects an object as this cache does.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn item(&self, object: &Object) -> Result<Arc<Item<T>>, Status> {
+    pub fn item(&self, object: &Object) -> Result<Arc<Item<T>>, Status> {
         let obj = object.obj_wanted(self.wanted.as_ref().unwrap_or(Wanted::all()))?;
         Ok(Arc::new(match self.project {
             Some(project) => Item { meta: ObjMeta::read(&obj, object.revision, T::ANNOTATIONS), value: project(&obj) },
@@ -41,21 +33,16 @@ impl<T: Project> Cache<T> {
         let mut state = self.state.write();
         let mut at = self.progress().revision;
         for delta in deltas {
-            let revision = match delta {
-                Delta::Mark(revision) => revision,
-                Delta::Set(item) => {
-                    let revision = item.meta.revision;
-                    state.set(item);
-                    revision
-                }
+            at = at.max(delta.revision());
+            match delta {
+                Delta::Mark(_) => {}
+                Delta::Set(item) => state.set(item),
                 Delta::Gone(key, revision) => {
                     if state.items.get(&key).is_some_and(|item| item.meta.revision <= revision) {
                         state.remove(&key);
                     }
-                    revision
                 }
-            };
-            at = at.max(revision);
+            }
         }
         drop(state);
         self.advance(at);
@@ -97,17 +84,28 @@ impl<T: Project> Cache<T> {
 impl<T: Project> State<T> {
     /// Takes a new state of an object unless a newer one is there.
     fn set(&mut self, item: Arc<Item<T>>) {
-        let newer = self.items.get(item.key()).is_some_and(|old| old.meta.revision >= item.meta.revision);
-        if !newer {
-            self.put(item);
+        match self.items.entry(item.key().clone()) {
+            Entry::Vacant(place) => {
+                place.insert(item.clone());
+                self.changed(None, item);
+            }
+            Entry::Occupied(place) if place.get().meta.revision >= item.meta.revision => {}
+            Entry::Occupied(mut place) => {
+                let old = place.insert(item.clone());
+                self.changed(Some(old), item);
+            }
         }
     }
 
+    /// Takes this state of an object, whatever is there.
     fn put(&mut self, item: Arc<Item<T>>) {
         let old = self.items.insert(item.key().clone(), item.clone());
-        if old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &item)) {
-            return;
+        if !old.as_ref().is_some_and(|old| Arc::ptr_eq(old, &item)) {
+            self.changed(old, item);
         }
+    }
+
+    fn changed(&mut self, old: Option<Arc<Item<T>>>, item: Arc<Item<T>>) {
         for index in &mut self.indexes {
             index.change(old.as_ref(), Some(&item));
         }

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use super::*;
-use crate::cache::{Cache, Delta};
+use crate::cache::Cache;
 use crate::item::Item;
+use crate::relay::Delta;
 use crate::testing::{Config, object};
 
 fn set(cache: &Cache<Config>, name: &str, revision: u64) {

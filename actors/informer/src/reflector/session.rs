@@ -10,10 +10,11 @@ use oarlock_runtime::{LoopCtx, clock};
 use oarlock_schema::Str;
 
 use super::{Seen, Source, broken, decode, expired, position, unsupported, watch_time};
-use crate::cache::{Cache, Delta};
+use crate::cache::Cache;
 use crate::item::Item;
 use crate::key::Key;
 use crate::project::Project;
+use crate::relay::{Delta, Stretch};
 
 /// Items of one page of a list.
 const PAGE: u64 = 500;
@@ -23,6 +24,8 @@ const TURN: usize = 128;
 const SILENCE: Duration = Duration::from_secs(60);
 /// How much longer than asked for a watch may last.
 const OVERTIME: Duration = Duration::from_secs(30);
+/// Who is told what another process reads hears something this often, or does not rely on it.
+const TOLD: Duration = Duration::from_secs(1);
 
 /// Why an attempt ended.
 pub(super) enum End {
@@ -32,6 +35,8 @@ pub(super) enum End {
     Expired,
     /// The server does not stream lists.
     Unsupported(Status),
+    /// What another process reads is told no more.
+    Untold,
     /// Anything else.
     Failed(Status),
 }
@@ -87,8 +92,29 @@ impl<T: Project> Session<T> {
             };
             let Some(batch) = batch else { return Ok(()) };
             self.seen.failures = 0;
+            let before = self.cache.revision();
             self.follow(batch).await?;
+            if let Some(series) = self.cache.relay().join(before, self.cache.revision()) {
+                drop(stream);
+                return Err(self.told(series).await);
+            }
         }
+    }
+
+    /// Follows what another process reads, for as long as nothing of it is missing.
+    async fn told(&mut self, series: u64) -> End {
+        self.publish("told by another process");
+        while let Some(at) = self.resume {
+            let next = clock::timeout(TOLD, self.cache.relay().next(series, at)).await;
+            let Ok(Some(Stretch { to, deltas, .. })) = next else { break };
+            self.ctx.heartbeat();
+            self.seen.told += deltas.len() as u64;
+            // What it is ahead of may be about objects that are gone by now.
+            let news = deltas.into_iter().filter(|delta| delta.revision() > at);
+            self.cache.apply(news.chain([Delta::Mark(to)]));
+            self.resume = position(&self.cache);
+        }
+        End::Untold
     }
 
     /// Begins a watch after `revision`.
@@ -185,17 +211,22 @@ impl<T: Project> Session<T> {
 
     fn state(&mut self, items: Items<T>, revision: Revision) {
         self.cache.replace(items, revision);
+        self.cache.relay().begin();
         self.resume = Some(revision);
         self.seen.states += 1;
     }
 
     /// Applies a batch of events that follow a complete state.
     async fn follow(&mut self, batch: Vec<Event>) -> Result<(), End> {
-        let (mut deltas, mut end) = (Vec::with_capacity(batch.len()), Ok(()));
+        let (mut deltas, mut objects, mut end) = (Vec::with_capacity(batch.len()), Vec::new(), Ok(()));
+        let told = self.cache.relay().is_told();
         for event in batch {
             let delta = match event {
                 Event::Added(object) | Event::Modified(object) => match self.cache.item(&object) {
-                    Ok(item) => Delta::Set(item),
+                    Ok(item) => {
+                        objects.extend(told.then_some(object));
+                        Delta::Set(item)
+                    }
                     Err(status) => {
                         self.unreadable(&status);
                         Delta::Mark(object.revision)
@@ -217,7 +248,13 @@ impl<T: Project> Session<T> {
             deltas.push(delta);
             self.turn(deltas.len()).await;
         }
-        self.cache.apply(deltas);
+        let from = self.cache.revision();
+        if told {
+            self.cache.apply(deltas.iter().cloned());
+            self.cache.relay().read((from, self.cache.revision()), deltas, objects);
+        } else {
+            self.cache.apply(deltas);
+        }
         self.resume = position(&self.cache);
         end
     }

@@ -1,0 +1,138 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use oarlock_runtime::{System, Universe, clock};
+use tokio::sync::mpsc::Receiver;
+
+use super::*;
+use crate::cache::Cache;
+use crate::shared::SharedInformers;
+use crate::testing::{Config, Fake, soon, system, until};
+
+const EPOCH: Revision = Revision(7);
+
+type Contents = BTreeMap<String, String>;
+
+async fn informer(system: &System, fake: &Fake, name: &str) -> Arc<Cache<Config>> {
+    let cache = SharedInformers::new(system.clone(), fake.client(), name).all::<Config>().await.unwrap();
+    cache.synced(soon()).await.unwrap();
+    cache
+}
+
+fn contents(cache: &Cache<Config>) -> Contents {
+    cache.list().iter().map(|item| (item.meta.name().to_owned(), item.value.value.clone())).collect()
+}
+
+fn chance(of: u64) -> bool {
+    rng::below(of) == 0
+}
+
+/// Two that read the same, and what one of them is to tell.
+async fn pair(fake: &Fake) -> (System, Arc<Cache<Config>>, Arc<Cache<Config>>, Receiver<Read<Config>>) {
+    let system = system().await;
+    let (teller, hearer) = (informer(&system, fake, "teller").await, informer(&system, fake, "hearer").await);
+    let told = teller.relay().tell(64);
+    hearer.relay().believe(Some(EPOCH));
+    (system, teller, hearer, told)
+}
+
+/// What is told is handed over so, while the story is told and no longer.
+async fn during(story: impl Future<Output = ()>, mut told: Receiver<Read<Config>>, hand: impl AsyncFn(Read<Config>)) {
+    let carry = async {
+        while let Some(read) = told.recv().await {
+            hand(read).await;
+        }
+    };
+    tokio::select! {
+        () = carry => panic!("nothing is told any more"),
+        () = story => {}
+    }
+}
+
+async fn ten_changes(fake: &Fake, hearer: &Cache<Config>) {
+    for step in 0..10 {
+        fake.set("a", &step.to_string());
+        hearer.at_least(fake.revision(), soon()).await.unwrap();
+    }
+}
+
+#[test]
+fn who_is_told_everything_watches_no_more() {
+    Universe::sweep(0..8, || async {
+        let fake = Fake::default();
+        fake.set("a", "1");
+        let (_system, teller, hearer, told) = pair(&fake).await;
+        let story = async {
+            ten_changes(&fake, &hearer).await;
+            // Of two watches one is left: that breaks, and is begun again.
+            fake.cut();
+            fake.delete("a");
+            let revision = fake.set("b", "1");
+            hearer.at_least(revision, soon()).await.unwrap();
+            let shown = (contents(&hearer), contents(&teller), fake.asked("watch"));
+            assert_eq!(shown, (fake.contents(), fake.contents(), 1));
+        };
+        during(story, told, async |read| hearer.relay().hear(EPOCH, read.stretch)).await;
+        // Nothing more is told: it goes on from there by itself.
+        let revision = fake.set("b", "2");
+        hearer.at_least(revision, soon()).await.unwrap();
+        assert_eq!((contents(&hearer), fake.asked("watch")), (fake.contents(), 2));
+    });
+}
+
+#[test]
+fn who_believes_nobody_any_more_watches_at_once() {
+    Universe::sweep(0..8, || async {
+        let fake = Fake::default();
+        let (_system, _teller, hearer, told) = pair(&fake).await;
+        during(ten_changes(&fake, &hearer), told, async |read| hearer.relay().hear(EPOCH, read.stretch)).await;
+        let (began, asked) = (clock::now(), fake.asked("watch"));
+        hearer.relay().believe(None);
+        until(|| fake.asked("watch") > asked).await;
+        assert!(began.elapsed() < Duration::from_millis(10));
+    });
+}
+
+#[test]
+fn a_cache_that_is_told_shows_at_each_revision_what_the_server_had() {
+    Universe::sweep(0..48, || async {
+        let fake = Fake::default();
+        let (_system, _teller, hearer, told) = pair(&fake).await;
+        let hand = async |read: Read<Config>| match rng::below(40) {
+            0 => {}
+            1 => clock::sleep(Duration::from_millis(rng::below(2000))).await,
+            2 => hearer.relay().believe(None),
+            3 => hearer.relay().hear(Revision(EPOCH.get() - 1), read.stretch),
+            _ => {
+                hearer.relay().believe(Some(EPOCH));
+                hearer.relay().hear(EPOCH, read.stretch);
+            }
+        };
+        let story = async {
+            let mut history = BTreeMap::from([(fake.revision(), fake.contents())]);
+            for step in 0..600 {
+                let name = format!("c{}", rng::below(8));
+                if chance(3) {
+                    fake.delete(&name);
+                } else {
+                    fake.set(&name, &step.to_string());
+                }
+                history.insert(fake.revision(), fake.contents());
+                if chance(60) {
+                    fake.cut();
+                }
+                if chance(60) {
+                    fake.compact();
+                }
+                if chance(2) {
+                    clock::sleep(Duration::from_millis(rng::below(60))).await;
+                }
+                let then = history.range(..=hearer.revision()).next_back().unwrap();
+                assert_eq!(contents(&hearer), *then.1, "at {}", hearer.revision());
+            }
+            hearer.at_least(fake.revision(), soon()).await.unwrap();
+            assert_eq!(contents(&hearer), fake.contents());
+        };
+        during(story, told, hand).await;
+    });
+}
