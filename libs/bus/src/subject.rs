@@ -88,6 +88,14 @@ impl Subject {
         Ok(Self::new(Kind::Hint, &[("topic", &name::token(topic)?)]))
     }
 
+    /// To the members of a role who care for a topic.
+    ///
+    /// # Errors
+    /// For a topic that cannot be part of a subject.
+    pub fn feed(role: Role, topic: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Feed, &[("role", role.as_str()), ("topic", &name::token(topic)?)]))
+    }
+
     pub(crate) fn sync() -> Self {
         Self::new(Kind::Sync, &[])
     }
@@ -213,6 +221,14 @@ impl Pattern {
     /// For a topic that cannot be part of a subject.
     pub fn hint(topic: &str) -> Result<Self, BadName> {
         Ok(Self::new(Kind::Hint, &[("topic", &name::token(topic)?)]))
+    }
+
+    /// What is told the members of a role of a topic.
+    ///
+    /// # Errors
+    /// For a topic that cannot be part of a subject.
+    pub fn feed(role: Role, topic: &str) -> Result<Self, BadName> {
+        Ok(Self::new(Kind::Feed, &[("role", role.as_str()), ("topic", &name::token(topic)?)]))
     }
 
     /// Its row of the table.

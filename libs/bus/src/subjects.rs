@@ -22,14 +22,25 @@ pub enum Kind {
     Member,
     /// A lossy wake-up.
     Hint,
+    /// To the members of a role: what one of them knows, as far as it arrives.
+    Feed,
     /// To nobody: that it comes back proves that what was sent before has arrived at the server.
     Sync,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::Presence, Self::Unit, Self::Service, Self::Node, Self::Up, Self::Member, Self::Hint, Self::Sync];
+    pub const ALL: [Self; 9] = [
+        Self::Presence,
+        Self::Unit,
+        Self::Service,
+        Self::Node,
+        Self::Up,
+        Self::Member,
+        Self::Hint,
+        Self::Feed,
+        Self::Sync,
+    ];
 
     /// Its row.
     #[must_use]
@@ -42,6 +53,7 @@ impl Kind {
             Self::Up => &UP,
             Self::Member => &MEMBER,
             Self::Hint => &HINT,
+            Self::Feed => &FEED,
             Self::Sync => &SYNC,
         }
     }
@@ -202,6 +214,16 @@ static HINT: Row = Row {
     group: false,
     publish: &[(ApiServer, Nothing), (Controllers, Nothing), (Scheduler, Nothing), (Admission, Nothing)],
     hear: &[(ApiServer, Nothing), (Controllers, Nothing), (Scheduler, Nothing), (Admission, Nothing)],
+};
+
+static FEED: Row = Row {
+    kind: Kind::Feed,
+    name: "feed",
+    template: "ol.feed.{role}.{topic}",
+    carries: Carries::Hints,
+    group: false,
+    publish: &[(Scheduler, OwnRole)],
+    hear: &[(Scheduler, OwnRole)],
 };
 
 static SYNC: Row = Row {

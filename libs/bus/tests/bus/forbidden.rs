@@ -69,13 +69,13 @@ fn subject(row: &Row, own: &Identity, own_role: bool, own_name: bool) -> String 
 /// What each role may do, in letters: `p` it may publish, `h` it may hear; to and of its own role and name, another name, another role, both others. Only a
 /// node's credential knows a name.
 const MATRIX: &str = "\
-api-server   presence ph ph h h    unit p p    service ph p   node p p   up h h - -   member ph ph p p   hint ph   sync p
-controllers  presence ph ph h h    unit ph p   service ph p   node p p   up h h - -   member ph ph - -   hint ph   sync p
-scheduler    presence ph ph h h    unit ph p   service ph p   node - -   up h h - -   member ph ph - -   hint ph   sync p
-admission    presence ph ph h h    unit - -    service ph p   node - -   up h h - -   member ph ph - -   hint ph   sync p
-cloud        presence ph ph h h    unit - -    service ph p   node - -   up - - - -   member ph ph - -   hint -    sync p
-node         presence p - - -      unit - -    service - -    node h -   up p - p -   member - - - -     hint -    sync p
-inspector    presence h h h h      unit - -    service p p    node p p   up - - - -   member p p p p     hint -    sync p
+api-server   presence ph ph h h    unit p p    service ph p   node p p   up h h - -   member ph ph p p   hint ph   feed - -   sync p
+controllers  presence ph ph h h    unit ph p   service ph p   node p p   up h h - -   member ph ph - -   hint ph   feed - -   sync p
+scheduler    presence ph ph h h    unit ph p   service ph p   node - -   up h h - -   member ph ph - -   hint ph   feed ph -   sync p
+admission    presence ph ph h h    unit - -    service ph p   node - -   up h h - -   member ph ph - -   hint ph   feed - -   sync p
+cloud        presence ph ph h h    unit - -    service ph p   node - -   up - - - -   member ph ph - -   hint -    feed - -   sync p
+node         presence p - - -      unit - -    service - -    node h -   up p - p -   member - - - -     hint -    feed - -   sync p
+inspector    presence h h h h      unit - -    service p p    node p p   up - - - -   member p p p p     hint -    feed - -   sync p
 ";
 
 #[tokio::test(flavor = "multi_thread")]
