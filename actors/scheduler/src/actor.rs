@@ -34,6 +34,7 @@ mod condition;
 mod decide;
 mod duties;
 mod evict;
+mod feed;
 mod hearing;
 mod intake;
 mod mail;
@@ -48,6 +49,7 @@ mod tests;
 
 use bind::Outcome;
 use duties::Duties;
+use feed::Feed;
 use hearing::{Asked, Hearing};
 use intake::Intake;
 use mail::Mail;
@@ -179,6 +181,7 @@ struct Shell {
     binds: FuturesUnordered<BoxFuture<'static, Outcome>>,
     duties: Duties,
     mail: Mail,
+    feed: Feed,
     hearing: Hearing,
     proposals: Proposals,
     /// The epoch under which it is decided, here or elsewhere, as far as it was known last.
@@ -196,6 +199,7 @@ impl Shell {
         let duties = Duties::new(&set.config.placement, intake.caches());
         Self {
             mail: Mail::new(&set.config),
+            feed: Feed::open(&ctx, &set.config, intake.pods()),
             ctx,
             set,
             intake,

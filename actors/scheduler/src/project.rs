@@ -1,6 +1,7 @@
 //! From API objects to the scheduler's own values, at the place where an object is decoded: the informer's cache
 //! keeps these and nothing else.
 
+mod alike;
 mod budget;
 mod node;
 mod owners;
@@ -11,6 +12,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use alike::{Apart, alike, like};
 pub(crate) use budget::BudgetView;
 pub(crate) use node::{NamespaceView, NodeView};
 pub(crate) use owners::{ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView, StatefulSetView};

@@ -34,6 +34,7 @@ impl Shell {
         let epoch = claim.as_ref().map(Claim::epoch);
         self.hearing.sit(epoch, at);
         self.mail.sit(&self.ctx, epoch);
+        self.feed.tell(&self.ctx, epoch.filter(|_| self.hearing.hears(at)));
         self.seen.decides = claim.is_some();
         let parts = match (claim.is_some(), self.mail.is_there()) {
             (true, true) => self.duties.shards().with(self.hearing.silent(self.duties.every_shard(), at)),

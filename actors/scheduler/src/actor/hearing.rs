@@ -71,6 +71,11 @@ impl Hearing {
         }
     }
 
+    /// Whether anybody else is there.
+    pub(super) fn hears(&self, now: Instant) -> bool {
+        self.heard.values().any(|at| *at + SILENCE > now)
+    }
+
     /// Whether another batch may be taken.
     pub(super) fn has_room(&self) -> bool {
         self.epoch.is_some() && self.waiting.len() + self.unseen.len() < WAITING

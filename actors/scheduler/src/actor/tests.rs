@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_bus::proto::scheduler::v1 as wire;
-use oarlock_bus::{Bus, Exchange, Identity, Pattern, Role};
+use oarlock_bus::{Ask, Asks, Bus, Exchange, Identity, Pattern, Role, Subject};
 use oarlock_client::Client;
 use oarlock_mesh::Placement;
 use oarlock_meta::Revision;
@@ -29,6 +29,37 @@ fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake) -> F) {
         story(fake).await;
         shutdown::shutdown(&system, shutdown::Graces::default()).await;
     });
+}
+
+/// Another process, which decides at epoch 2 and answers nobody.
+struct Decider {
+    bus: Bus,
+    asks: Asks,
+    unanswered: Vec<Ask>,
+}
+
+impl Decider {
+    async fn new(exchange: &Exchange) -> Self {
+        let bus = member(exchange, "other");
+        let pattern = Pattern::unit(Role::Scheduler, crate::arbiter_unit().as_str(), Revision(2)).unwrap();
+        Self { asks: bus.serve(&pattern, 4).await.unwrap(), bus, unanswered: Vec::new() }
+    }
+
+    /// The next pods that are proposed to it.
+    async fn proposed(&mut self) -> Vec<String> {
+        loop {
+            let ask = clock::timeout(Duration::from_secs(60), self.asks.next()).await.unwrap().unwrap();
+            let proposals = ask.body::<wire::Proposals>().unwrap().proposals;
+            self.unanswered.push(ask);
+            if !proposals.is_empty() {
+                return proposals.into_iter().map(|proposal| proposal.name).collect();
+            }
+        }
+    }
+}
+
+fn member(exchange: &Exchange, name: &str) -> Bus {
+    Bus::memory(exchange, Identity::new(Role::Scheduler, name).unwrap())
 }
 
 fn on(fake: &Fake, name: &str) -> String {
@@ -155,30 +186,75 @@ fn a_pod_that_was_proposed_to_who_decides_no_more_is_not_kept_waiting() {
         }
         let system = System::start(Options::default()).await.unwrap();
         let exchange = Exchange::new();
-        let bus = |name| Bus::memory(&exchange, Identity::new(Role::Scheduler, name).unwrap());
-        let (other, arbiter) = (bus("other"), crate::arbiter_unit());
-        let mut asks =
-            other.serve(&Pattern::unit(Role::Scheduler, arbiter.as_str(), Revision(2)).unwrap(), 4).await.unwrap();
+        let (mut decider, arbiter) = (Decider::new(&exchange).await, crate::arbiter_unit());
         let (holder, placement) = Placement::shared();
         let mine = BTreeMap::from([(crate::shards().unit("default", "a").unwrap().clone(), Revision(1))]);
         let at =
             |epoch| mine.iter().map(|(unit, epoch)| (unit.clone(), *epoch)).chain([(arbiter.clone(), Revision(epoch))]);
         holder.set_among(mine.clone(), at(2).collect());
-        let config = Config { placement, bus: Some(bus("this")), ..Config::default() };
+        let config = Config { placement, bus: Some(member(&exchange, "this")), ..Config::default() };
         let _scheduler = Scheduler::spawn(&system, Client::new(Arc::new(fake.clone())), config).await.unwrap();
         fake.put("pods", pod("a", "1"));
-        let _never_answered = loop {
-            let ask = clock::timeout(Duration::from_secs(60), asks.next()).await.unwrap().unwrap();
-            if !ask.body::<wire::Proposals>().unwrap().proposals.is_empty() {
-                break ask;
-            }
-        };
+        assert_eq!(decider.proposed().await, ["a"]);
         // The store goes on, and its pods do not: no cache of them will show that.
         fake.put("nodes", node("n4"));
         let since = clock::now();
         holder.set(at(3).collect());
         fake.until("a is bound", |fake| !on(fake, "a").is_empty()).await;
         assert!(since.elapsed() < Duration::from_millis(100), "{:?}", since.elapsed());
+        shutdown::shutdown(&system, shutdown::Graces::default()).await;
+    });
+}
+
+#[test]
+fn what_the_arbiter_s_process_reads_of_pods_is_believed_until_a_unit_comes() {
+    Universe::run(13, || async {
+        let fake = Fake::default();
+        for name in ["n1", "n2", "n3"] {
+            fake.put("nodes", node(name));
+        }
+        let system = System::start(Options::default()).await.unwrap();
+        let exchange = Exchange::new();
+        let (mut decider, arbiter) = (Decider::new(&exchange).await, crate::arbiter_unit());
+        let (holder, placement) = Placement::shared();
+        let mine: BTreeMap<_, _> = crate::shards().units().iter().map(|unit| (unit.clone(), Revision(1))).collect();
+        let at =
+            |epoch| mine.iter().map(|(unit, epoch)| (unit.clone(), *epoch)).chain([(arbiter.clone(), Revision(epoch))]);
+        holder.set_among(mine.clone(), at(2).collect());
+        let config = Config { placement, bus: Some(member(&exchange, "this")), ..Config::default() };
+        let _scheduler = Scheduler::spawn(&system, Client::new(Arc::new(fake.clone())), config).await.unwrap();
+        fake.put("pods", pod("watched", "100m"));
+        assert_eq!(decider.proposed().await, ["watched"]);
+        // Told as far as the watch has brought it, it follows what is told when the next change has come.
+        let (bus, feed) = (decider.bus.clone(), Subject::feed(Role::Scheduler, "pods").unwrap());
+        let tell = |epoch, from: u64, name: Option<&str>| {
+            let change = |name: &str| wire::Change {
+                revision: from + 1,
+                name: name.to_owned(),
+                uid: name.to_owned(),
+                like: 1,
+                ..wire::Change::default()
+            };
+            let samples = vec![serde_json::to_vec(&pod("sample", "100m")).unwrap().into()];
+            let changes = name.into_iter().map(change).collect();
+            bus.hint(&feed, &wire::Stretch { epoch, series: 5, from, to: from + 1, samples, changes }).unwrap();
+        };
+        tell(2, 3, None);
+        clock::sleep(Duration::from_millis(1)).await;
+        fake.put("pods", pod("next", "100m"));
+        assert_eq!(decider.proposed().await, ["next"]);
+        // Nobody else has seen this pod. Who does not decide is not believed.
+        tell(1, 5, Some("unbelieved"));
+        tell(2, 5, Some("told"));
+        assert_eq!(decider.proposed().await, ["told"]);
+        // It decides itself, and sees for itself.
+        holder.set(at(3).collect());
+        fake.put("nodes", node("n4"));
+        tell(2, 6, Some("too-late"));
+        fake.put("pods", pod("seen", "100m"));
+        fake.until("it is bound", |fake| !on(fake, "seen").is_empty()).await;
+        let reflector = system.snapshot().into_iter().find(|actor| actor.key.contains("/pods/")).unwrap();
+        assert_eq!((&reflector.state["told"], &reflector.state["untold"]), (&json!(1), &json!(1)));
         shutdown::shutdown(&system, shutdown::Graces::default()).await;
     });
 }

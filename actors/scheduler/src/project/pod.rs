@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::intern::{Interner, Sym};
 use crate::model::{Effect, HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toleration};
 
-use super::{requests, terms};
+use super::{alike, requests, terms};
 
 /// The condition of a pod that somebody makes leave.
 pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -76,9 +76,7 @@ impl Project for PodView {
     }
 
     fn same(&self, next: &Self) -> bool {
-        let (old, new) = (&*self.info, &*next.info);
-        let version = PodInfo { version: new.version, generation: new.generation, ..old.clone() };
-        version == *new && self.ended == next.ended && self.told == next.told
+        alike::same(&self.info, &next.info) && self.ended == next.ended && self.told == next.told
     }
 }
 

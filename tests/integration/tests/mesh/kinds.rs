@@ -8,13 +8,14 @@ use super::Ground;
 use super::policies::POLICY;
 
 /// Of a role and a kind of message, how many it has sent and heard at least, and what for.
-const TRAVELS: [(&str, &str, u64, u64, &str); 15] = [
+const TRAVELS: [(&str, &str, u64, u64, &str); 16] = [
     ("api-server", "presence", 1, 1, "it lives, and hears who does"),
     ("scheduler", "presence", 1, 1, "it lives, and hears who does"),
     ("controllers", "presence", 1, 1, "it lives, and hears who does"),
     ("admission", "presence", 1, 1, "it lives, and hears who does"),
     ("node", "presence", 1, 0, "it lives; nodes hear nobody"),
     ("scheduler", "unit", 1, 1, "proposals to the arbiter"),
+    ("scheduler", "feed", 1, 1, "what the arbiter's process reads of pods"),
     ("api-server", "service", 1, 0, "reviews by an admission stage elsewhere"),
     ("admission", "service", 0, 1, "reviews by an admission stage elsewhere"),
     ("api-server", "node", 1, 0, "how a node is"),
@@ -35,14 +36,23 @@ fn carried(table: &str, role: &str, kind: &str) -> (u64, u64) {
     of_kind.fold((0, 0), |(sent, heard), cells| (sent + count(cells[3]), heard + count(cells[5])))
 }
 
+/// What all actors of a kind show.
+fn states(kubectl: &Kubectl, kind: &str) -> Vec<Value> {
+    let list: Value = serde_json::from_str(&kubectl.ok("get actors -o json")).unwrap();
+    let actors = list["items"].as_array().unwrap().iter().map(|actor| &actor["status"]);
+    let of_kind = actors.filter(|status| status["actorKind"] == kind);
+    of_kind.map(|status| serde_json::from_str(status["state"].as_str().unwrap()).unwrap()).collect()
+}
+
 /// Proposals that were sent by shards to an arbiter elsewhere, as their processes tell.
 fn proposals(kubectl: &Kubectl) -> u64 {
-    let said = kubectl.ok("get actors -o json");
-    let list: Value = serde_json::from_str(&said).unwrap();
-    let actors = list["items"].as_array().unwrap().iter().map(|actor| &actor["status"]);
-    let shards = actors.filter(|status| status["actorKind"] == "scheduler.shard");
-    let states = shards.map(|status| serde_json::from_str(status["state"].as_str().unwrap()).unwrap());
-    states.filter_map(|state: Value| state["proposals"]["sent"].as_u64()).sum()
+    states(kubectl, "scheduler.shard").iter().filter_map(|state| state["proposals"]["sent"].as_u64()).sum()
+}
+
+/// Caches that are kept by what another process reads.
+fn told(kubectl: &Kubectl) -> usize {
+    let states = states(kubectl, "informer.reflector");
+    states.iter().filter(|state| state["doing"] == "told by another process").count()
 }
 
 #[test]
@@ -72,7 +82,7 @@ fn every_kind_of_message_travels_under_load() {
         round += 1;
         kubectl.ok(&format!("scale deployment web --replicas={}", 2 + round % 2 * 20));
         kubectl.ok(&format!("create configmap good-{round}"));
-        let proposals = proposals(&kubectl);
+        let (proposals, told) = (proposals(&kubectl), told(&kubectl));
         let output = ground.inspect("nats/inspector.seed");
         let table = String::from_utf8(output.stdout).unwrap();
         let missing: Vec<String> = TRAVELS
@@ -83,6 +93,7 @@ fn every_kind_of_message_travels_under_load() {
             })
             .map(|(role, kind, _, _, what)| format!("{role} {kind}: {what}"))
             .collect();
-        if missing.is_empty() && proposals > 0 { Ok(()) } else { Err(format!("{missing:?}, {proposals}\n{table}")) }
+        let done = missing.is_empty() && proposals > 0 && told == 1;
+        if done { Ok(()) } else { Err(format!("{missing:?}, {proposals} proposed, {told} told\n{table}")) }
     });
 }

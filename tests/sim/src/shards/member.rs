@@ -56,6 +56,16 @@ impl Member {
         actors.into_iter().find(|actor| actor.kind == "scheduler.shard").map(|actor| actor.state).unwrap_or_default()
     }
 
+    /// What shows who keeps its cache of a resource.
+    pub(super) fn reflector(&self, plural: &str) -> Value {
+        let reads = |key: &str| key.split('/').any(|part| part == plural);
+        let mut actors = self.system.snapshot().into_iter();
+        actors
+            .find(|actor| actor.kind == "informer.reflector" && reads(&actor.key))
+            .map(|actor| actor.state)
+            .unwrap_or_default()
+    }
+
     /// What all its actors show.
     pub(super) fn all(&self) -> Vec<String> {
         let show = |actor: oarlock_runtime::ActorStatus| {

@@ -26,10 +26,12 @@ const ROUNDS: u64 = 8;
 const LAG: u64 = 150;
 
 /// What a sweep must have come to.
-pub(super) const SHOWN: [&str; 13] = [
+pub(super) const SHOWN: [&str; 15] = [
     "bindings",
     "bindings proposed",
     "refusals",
+    "changes told",
+    "told no more",
     "preemptions",
     "preemptions proposed",
     "victims",
@@ -183,6 +185,9 @@ impl World {
         self.note("bindings", seen["bound"].as_u64().unwrap_or(0));
         self.note("bindings proposed", seen["proposals"]["bound"].as_u64().unwrap_or(0));
         self.note("refusals", sum(&seen["refused"]));
+        let pods = member.reflector("pods");
+        self.note("changes told", pods["told"].as_u64().unwrap_or(0));
+        self.note("told no more", pods["untold"].as_u64().unwrap_or(0));
         self.note("preemptions", seen["preemptions"].as_u64().unwrap_or(0));
         self.note("preemptions proposed", seen["proposals"]["nominated"].as_u64().unwrap_or(0));
         self.note("victims", seen["preemptionVictims"].as_u64().unwrap_or(0));

@@ -1,0 +1,74 @@
+//! Pods of a burst are alike: who has one of them, and what tells another apart, has the other.
+
+use std::sync::Arc;
+
+use oarlock_informer::{Item, Key};
+use oarlock_meta::Revision;
+
+use crate::intern::Sym;
+use crate::model::PodInfo;
+
+use super::PodView;
+
+/// What tells a pod apart from those that are like it.
+#[derive(Debug)]
+pub(crate) struct Apart {
+    pub(crate) key: Key,
+    pub(crate) uid: String,
+    pub(crate) revision: Revision,
+    pub(crate) node: Option<Sym>,
+}
+
+/// Whether only what is [`Apart`] tells two pods apart.
+pub(crate) fn alike(a: &Item<PodView>, b: &Item<PodView>) -> bool {
+    let (one, other) = (&*a.value.info, &*b.value.info);
+    one.node.is_some() == other.node.is_some()
+        && one.generation == other.generation
+        && same_but_names(one, other)
+        && (a.value.ended, &a.value.told) == (b.value.ended, &b.value.told)
+        && a.meta.alike(&b.meta)
+}
+
+/// Whether two states of a pod differ in nothing but their revision and generation.
+pub(super) fn same(old: &PodInfo, new: &PodInfo) -> bool {
+    old.node == new.node && old.uid == new.uid && old.name == new.name && same_but_names(old, new)
+}
+
+/// Whether nothing differs but uid, name, node, revision and generation.
+fn same_but_names(a: &PodInfo, b: &PodInfo) -> bool {
+    let PodInfo {
+        uid: _,
+        name: _,
+        spec,
+        priority,
+        gates,
+        node: _,
+        nominated,
+        terminating,
+        preempted,
+        started,
+        never_preempts,
+        scheduler,
+        version: _,
+        generation: _,
+    } = a;
+    *spec == b.spec
+        && *priority == b.priority
+        && *gates == b.gates
+        && *nominated == b.nominated
+        && *terminating == b.terminating
+        && *preempted == b.preempted
+        && *started == b.started
+        && *never_preempts == b.never_preempts
+        && *scheduler == b.scheduler
+}
+
+/// The pod that is like `sample` but for this.
+pub(crate) fn like(sample: &Item<PodView>, apart: Apart) -> Item<PodView> {
+    let Apart { key, uid, revision, node } = apart;
+    let PodView { info, ended, told } = &sample.value;
+    let (name, version) = (Arc::from(key.name.as_str()), revision.get());
+    let info = PodInfo { uid: Arc::from(uid.as_str()), name, node, version, ..(**info).clone() };
+    let value = PodView { info: Arc::new(info), ended: *ended, told: told.clone() };
+    Item { meta: sample.meta.like(key, uid.into(), revision), value }
+}
