@@ -1,5 +1,6 @@
 //! Pods created, scheduled and bound while a scheduler runs. The nodes exist only as objects, as in upstream's scheduler_perf.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -86,20 +87,33 @@ pub(crate) async fn bind(
     count: usize,
     constraint: &str,
 ) -> anyhow::Result<Duration> {
-    let watcher = Connection::open(&cluster.kubeconfig, None).await?;
-    let mut bound = Following::open(watcher, BOUND.to_owned(), String::new()).await?;
-    let pod = |i| create::pod_with(i, constraint);
+    bind_more(&mut bound(cluster).await?, connections, 0..count, constraint).await
+}
+
+/// Follows which pods get a node.
+pub(crate) async fn bound(cluster: &Cluster) -> anyhow::Result<Following> {
+    Following::open(Connection::open(&cluster.kubeconfig, None).await?, BOUND.to_owned(), String::new()).await
+}
+
+/// As [`bind`], the pods of these numbers.
+pub(crate) async fn bind_more(
+    bound: &mut Following,
+    connections: &[Connection],
+    numbers: Range<usize>,
+    constraint: &str,
+) -> anyhow::Result<Duration> {
+    let pod = |i| create::pod_with(numbers.start + i, constraint);
     let begun = now();
     let wait = async {
         let added = memchr::memmem::Finder::new(ADDED);
         let mut seen = 0;
-        while seen < count {
+        while seen < numbers.len() {
             let frame = bound.next().await?;
             seen += added.find_iter(&frame).count();
         }
         Ok(begun.elapsed())
     };
-    let work = futures::future::try_join(create::fill(connections, CLIENTS, count, &pod), wait);
+    let work = futures::future::try_join(create::fill(connections, CLIENTS, numbers.len(), &pod), wait);
     let (_, took) = tokio::time::timeout(PATIENCE, work).await.context("some pods were never bound")??;
     Ok(took)
 }

@@ -8,11 +8,13 @@ use oarlock_schema::views::core_v1;
 use serde::Deserialize;
 
 use super::{create, schedule};
+use crate::connection::Connection;
 use crate::crew::{Crew, Role, kind};
+use crate::following::Following;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Subject};
 
-/// How many pods by how many processes.
+/// How many pods by how many processes, beside one.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
@@ -21,6 +23,33 @@ pub(crate) struct Spec {
     room: usize,
     pods: usize,
     processes: usize,
+    /// In how many parts they are made, by turns here and there: a machine's speed changes from one second to the next.
+    parts: usize,
+    /// How often all of it is done.
+    rounds: usize,
+}
+
+/// What the pods of one part took.
+#[derive(Clone, Copy)]
+struct Part {
+    bound: f64,
+    /// Processor time per pod: of API server and bus, of all schedulers.
+    servers: f64,
+    members: f64,
+}
+
+impl Part {
+    fn total(self) -> f64 {
+        self.servers + self.members
+    }
+}
+
+/// What is known when all pods have a node.
+struct End {
+    finding: f64,
+    judging: f64,
+    conflicts: f64,
+    evenness: f64,
 }
 
 /// What a scheduler tells of itself (`docs/operations/crew.md`).
@@ -36,31 +65,105 @@ struct Told {
 /// Measures.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow::Result<Vec<Figure>> {
-    let crew = Crew::start(bench, subject, Role::Scheduler, spec.processes).await?;
-    create::account(crew.cluster()).await?;
-    let connections = create::open(crew.cluster(), schedule::CONNECTIONS, None).await?;
-    schedule::make_nodes(&connections, spec.nodes, spec.room).await?;
-    schedule::known(crew.cluster(), &connections, spec.nodes).await?;
-    let before = crew.usage()?;
-    let took = schedule::bind(crew.cluster(), &connections, spec.pods, "").await?;
-    let after = crew.usage()?;
-    let evenness = evenness(&crew, spec).await?;
-    let told: Vec<Told> = crew.told("scheduler.shard").await?;
-    crew.stop().await?;
-    let (servers, members) = (after.0.micros_each(before.0, spec.pods), after.1.micros_each(before.1, spec.pods));
+    let (mut alone, mut together, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..spec.rounds {
+        let mut one = Side::start(bench, subject, spec, 1).await?;
+        let mut many = Side::start(bench, subject, spec, spec.processes).await?;
+        for number in 0..spec.parts {
+            // Neither is always the first.
+            pairs.push(if number % 2 == 0 {
+                let part = one.fill(spec, number).await?;
+                (part, many.fill(spec, number).await?)
+            } else {
+                let part = many.fill(spec, number).await?;
+                (one.fill(spec, number).await?, part)
+            });
+        }
+        alone.push(one.end(spec).await?);
+        together.push(many.end(spec).await?);
+    }
+    let more = spec.processes as f64 - 1.0;
+    let one = |figure: fn(Part) -> f64| median(pairs.iter().map(|(one, _)| figure(*one)));
+    let many = |figure: fn(Part) -> f64| median(pairs.iter().map(|(_, many)| figure(*many)));
+    let last = |ends: &[End], figure: fn(&End) -> f64| median(ends.iter().map(figure));
+    let of_one = last(&alone, |end| end.finding);
     let lower = |name, value, unit| Figure::new(name, value, unit, Better::Lower);
-    let arbiter = told.iter().find(|told| told.decides).context("nobody decides")?;
-    let deciding = told.iter().map(|told| told.micros_per_decision).sum::<f64>() / told.len() as f64;
     Ok(vec![
-        Figure::new("pods bound", create::per_second(spec.pods, took), "/s", Better::Higher),
-        lower("processor time of all processes per pod", servers + members, "µs"),
-        lower("of API server and bus", servers, "µs"),
-        lower("of schedulers", members, "µs"),
-        lower("to find a node", deciding, "µs"),
-        lower("to judge what another found", arbiter.micros_per_judgement, "µs"),
-        lower("conflicts", arbiter.conflict_rate * 100.0, "%"),
-        lower("unevenness of nodes", evenness, ""),
+        Figure::new("pods bound", many(|part| part.bound), "/s", Better::Higher),
+        Figure::new("by one process", one(|part| part.bound), "/s", Better::Higher),
+        lower("processor time of all processes per pod", many(Part::total), "µs"),
+        lower("with one scheduler", one(Part::total), "µs"),
+        lower("to that", median(pairs.iter().map(|(one, many)| many.total() / one.total())), "").aim(1.25),
+        lower("of API server and bus", many(|part| part.servers), "µs"),
+        lower("of these with one scheduler", one(|part| part.servers), "µs"),
+        lower("of schedulers", many(|part| part.members), "µs"),
+        lower("of the one", one(|part| part.members), "µs"),
+        lower(
+            "of each more: its share, and to follow all pods",
+            median(pairs.iter().map(|(one, many)| (many.members - one.members) / more)),
+            "µs",
+        ),
+        lower("to find a node", last(&together, |end| end.finding), "µs"),
+        lower("for the one", of_one, "µs"),
+        lower("of the one to read pods and bind them", one(|part| part.members) - of_one, "µs"),
+        lower("to judge what another found", last(&together, |end| end.judging), "µs"),
+        lower("conflicts", last(&together, |end| end.conflicts), "%").aim(1.0),
+        lower("unevenness of nodes", last(&together, |end| end.evenness), ""),
+        lower("unevenness with one", last(&alone, |end| end.evenness), ""),
     ])
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// So many schedulers, and what they are measured with.
+struct Side {
+    crew: Crew,
+    connections: Vec<Connection>,
+    bound: Following,
+}
+
+impl Side {
+    async fn start(bench: &Bench, subject: Subject, spec: &Spec, processes: usize) -> anyhow::Result<Self> {
+        let crew = Crew::start(bench, subject, Role::Scheduler, processes).await?;
+        create::account(crew.cluster()).await?;
+        let connections = create::open(crew.cluster(), schedule::CONNECTIONS, None).await?;
+        schedule::make_nodes(&connections, spec.nodes, spec.room).await?;
+        schedule::known(crew.cluster(), &connections, spec.nodes).await?;
+        let bound = schedule::bound(crew.cluster()).await?;
+        Ok(Self { crew, connections, bound })
+    }
+
+    /// Has the pods of one part bound.
+    async fn fill(&mut self, spec: &Spec, number: usize) -> anyhow::Result<Part> {
+        let pods = spec.pods / spec.parts;
+        let before = self.crew.usage()?;
+        let numbers = number * pods..(number + 1) * pods;
+        let took = schedule::bind_more(&mut self.bound, &self.connections, numbers, "").await?;
+        let after = self.crew.usage()?;
+        Ok(Part {
+            bound: create::per_second(pods, took),
+            servers: after.0.micros_each(before.0, pods),
+            members: after.1.micros_each(before.1, pods),
+        })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    async fn end(self, spec: &Spec) -> anyhow::Result<End> {
+        let evenness = evenness(&self.crew, spec).await?;
+        let told: Vec<Told> = self.crew.told("scheduler.shard").await?;
+        self.crew.stop().await?;
+        let arbiter = told.iter().find(|told| told.decides).context("nobody decides")?;
+        Ok(End {
+            finding: told.iter().map(|told| told.micros_per_decision).sum::<f64>() / told.len() as f64,
+            judging: arbiter.micros_per_judgement,
+            conflicts: arbiter.conflict_rate * 100.0,
+            evenness,
+        })
+    }
 }
 
 /// How good the places are that were found, where equal nodes get equal pods: the mean of the squares of what nodes have, by the square of the mean. 1 is the
