@@ -77,7 +77,7 @@ pub(crate) fn prepare() {
         ],
     ]
     .concat();
-    if let Err(error) = build(&folder(), &names) {
+    if let Err(error) = build(&folder(), &names).and_then(|_| build::forget_caches(&folder())) {
         say(&format!("no peers: {error:#}"));
     }
 }

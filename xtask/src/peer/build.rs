@@ -17,6 +17,9 @@ const NATS: &str = "2.15.2";
 /// The newest whose modules the proxy has.
 const K9S: &str = "0.40.5";
 
+/// Under the folder that is built in.
+const CACHES: &str = "caches";
+
 /// A program: its name, and the package that builds it.
 struct Program {
     name: &'static str,
@@ -38,7 +41,7 @@ const PROGRAMS: &[Program] = &[
 ];
 
 /// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; the first
-/// Kubernetes program takes some minutes, each further one less.
+/// Kubernetes program takes some minutes, each further one less, until the caches are [forgotten](forget_caches).
 ///
 /// # Errors
 /// For a program that is not known here, or does not build.
@@ -57,10 +60,23 @@ pub(crate) fn build(folder: &Path, names: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(bin)
 }
 
+/// Removes what Go has kept for further builds: several gigabytes.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn forget_caches(folder: &Path) -> anyhow::Result<()> {
+    let caches = folder.join(CACHES);
+    if caches.exists() {
+        std::fs::remove_dir_all(&caches).with_context(|| caches.display().to_string())
+    } else {
+        Ok(())
+    }
+}
+
 impl Program {
     fn build(&self, folder: &Path, output: &Path) -> anyhow::Result<()> {
         let (module, text, version, flags) = if self.package.starts_with("k8s.io/") {
-            (folder.join("kubernetes"), kubernetes_module()?, KUBERNETES, version_flags())
+            (folder.join("kubernetes"), kubernetes_module(folder)?, KUBERNETES, version_flags())
         } else {
             let version = match self.name {
                 "etcd-3.5" => ETCD_BEFORE,
@@ -76,14 +92,22 @@ impl Program {
         }
         // With its version: without one, Go would take the newest.
         let wanted = format!("{}@v{version}", self.package);
-        exec(go(&module).args(["get", &wanted])).context("its modules cannot be fetched")?;
-        exec(go(&module).args(["build", "-ldflags", &flags, "-o"]).arg(output).arg(self.package))
+        let go = |verb: &str| {
+            let mut command = go(folder);
+            command.arg("-C").arg(&module).arg(verb);
+            command
+        };
+        exec(go("get").arg(&wanted)).context("its modules cannot be fetched")?;
+        exec(go("build").args(["-gcflags", "all=-dwarf=false", "-ldflags", &flags, "-o"]).arg(output).arg(self.package))
     }
 }
 
-fn go(module: &Path) -> Command {
+/// Go with caches of our own, so that they can be forgotten.
+fn go(folder: &Path) -> Command {
     let mut command = Command::new("go");
-    command.arg("-C").arg(module).env("GOFLAGS", "-mod=mod -buildvcs=false").env("CGO_ENABLED", "0");
+    let caches = folder.join(CACHES);
+    command.env("GOCACHE", caches.join("build")).env("GOMODCACHE", caches.join("modules"));
+    command.env("GOFLAGS", "-mod=mod -modcacherw -buildvcs=false").env("CGO_ENABLED", "0");
     command
 }
 
@@ -100,10 +124,9 @@ fn version_flags() -> String {
 }
 
 /// The module that builds Kubernetes: its staging modules are replaced by directories there, by published versions here.
-fn kubernetes_module() -> anyhow::Result<String> {
+fn kubernetes_module(folder: &Path) -> anyhow::Result<String> {
     let wanted = format!("k8s.io/kubernetes@v{KUBERNETES}");
-    let (ok, text) =
-        capture(Command::new("go").args(["mod", "download", "-json", &wanted]).env("GOFLAGS", "-mod=mod"))?;
+    let (ok, text) = capture(go(folder).args(["mod", "download", "-json", &wanted]))?;
     let file = text.lines().find_map(|line| line.trim().strip_prefix("\"GoMod\": \"")?.strip_suffix("\","));
     let Some(file) = file.filter(|_| ok) else { bail!("go mod download {wanted}: {text}") };
     let mut module =
