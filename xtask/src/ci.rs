@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::tool::{cargo, run as exec, say, seconds};
+use crate::tool::{capture, cargo, root, run as exec, say, seconds};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -15,7 +15,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut took: Vec<(&str, f64)> = Vec::new();
     let mut step = |name: &'static str, action: &mut dyn FnMut() -> anyhow::Result<()>| -> anyhow::Result<()> {
-        say(&format!("== {name}"));
+        say(&format!("== {name} ({} free on the disk)", room()?));
         took.push((name, seconds(action)?.0));
         Ok(())
     };
@@ -37,6 +37,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         say(&format!("{name:<12} {time:>6.1} s"));
     }
     Ok(())
+}
+
+/// For whoever reads of a run that ended for want of it.
+fn room() -> anyhow::Result<String> {
+    let (_, text) = capture(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
+    Ok(text.lines().last().unwrap_or_default().trim().to_owned())
 }
 
 fn docs() -> Command {
