@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use anyhow::ensure;
+
 use crate::tool::{capture, cargo, root, run as exec, say, seconds};
 
 #[derive(clap::Args)]
@@ -41,7 +43,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// For whoever reads of a run that ended for want of it.
 fn room() -> anyhow::Result<String> {
-    let (_, text) = capture(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
+    let (ok, text) = capture(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
+    ensure!(ok, "df: {text}");
     Ok(text.lines().last().unwrap_or_default().trim().to_owned())
 }
 

@@ -77,8 +77,11 @@ pub(crate) fn prepare() {
         ],
     ]
     .concat();
-    if let Err(error) = build(&folder(), &names).and_then(|_| build::forget_caches(&folder())) {
+    if let Err(error) = build(&folder(), &names) {
         say(&format!("no peers: {error:#}"));
+    }
+    if let Err(error) = build::forget_caches(&folder()) {
+        say(&format!("what Go has kept is still there: {error:#}"));
     }
 }
 

@@ -1,8 +1,8 @@
 //! A safety rule counts only when the suite can fail for it: each planted bug is switched on and its test must turn red.
 //!
 //! A bug is planted behind `#[cfg(seeded_bug = "…")]` in one crate. Only that crate, and what its test needs above it, is built with the bug,
-//! in a target folder of its own, from which every crate that held a bug is removed again. For tests of real processes it is the program that is
-//! built so; the test is the ordinary one.
+//! in one of a few target folders for that, from which every crate that held a bug is removed again. For tests of real processes it is the
+//! program that is built so; the test is the ordinary one.
 
 mod bugs;
 mod nursery;
