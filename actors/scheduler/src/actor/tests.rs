@@ -7,7 +7,7 @@ use std::time::Duration;
 use oarlock_bus::proto::scheduler::v1 as wire;
 use oarlock_bus::{Ask, Asks, Bus, Exchange, Identity, Pattern, Role, Subject};
 use oarlock_client::Client;
-use oarlock_mesh::Placement;
+use oarlock_mesh::{Holder, Placement, Unit};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Options, System, Universe, clock, shutdown};
 use serde_json::{Value, json};
@@ -31,18 +31,43 @@ fn play<F: Future<Output = ()>>(seed: u64, story: impl Fn(Fake) -> F) {
     });
 }
 
+/// Runs a scheduler that holds all shards, among three nodes and beside another process.
+fn play_beside<F: Future<Output = ()>>(seed: u64, story: impl Fn(System, Fake, Decider) -> F) {
+    Universe::run(seed, || async {
+        let fake = Fake::default();
+        for name in ["n1", "n2", "n3"] {
+            fake.put("nodes", node(name));
+        }
+        let system = System::start(Options::default()).await.unwrap();
+        let exchange = Exchange::new();
+        let (holder, placement) = Placement::shared();
+        let decider = Decider::new(&exchange, holder).await;
+        let config = Config { placement, bus: Some(member(&exchange, "this")), ..Config::default() };
+        let _scheduler = Scheduler::spawn(&system, Client::new(Arc::new(fake.clone())), config).await.unwrap();
+        story(system.clone(), fake, decider).await;
+        shutdown::shutdown(&system, shutdown::Graces::default()).await;
+    });
+}
+
 /// Another process, which decides at epoch 2 and answers nobody.
 struct Decider {
     bus: Bus,
     asks: Asks,
     unanswered: Vec<Ask>,
+    holder: Holder,
 }
 
 impl Decider {
-    async fn new(exchange: &Exchange) -> Self {
-        let bus = member(exchange, "other");
-        let pattern = Pattern::unit(Role::Scheduler, crate::arbiter_unit().as_str(), Revision(2)).unwrap();
-        Self { asks: bus.serve(&pattern, 4).await.unwrap(), bus, unanswered: Vec::new() }
+    async fn new(exchange: &Exchange, holder: Holder) -> Self {
+        let (bus, arbiter) = (member(exchange, "other"), crate::arbiter_unit());
+        let pattern = Pattern::unit(Role::Scheduler, arbiter.as_str(), Revision(2)).unwrap();
+        holder.set_among(shards().collect(), shards().chain([(arbiter, Revision(2))]).collect());
+        Self { asks: bus.serve(&pattern, 4).await.unwrap(), bus, unanswered: Vec::new(), holder }
+    }
+
+    /// From now on it is the scheduler that decides, at epoch 3.
+    fn gives_up(&self) {
+        self.holder.set(shards().chain([(crate::arbiter_unit(), Revision(3))]).collect());
     }
 
     /// The next pods that are proposed to it.
@@ -56,6 +81,11 @@ impl Decider {
             }
         }
     }
+}
+
+/// All of them, since epoch 1.
+fn shards() -> impl Iterator<Item = (Unit, Revision)> {
+    crate::shards().units().to_vec().into_iter().map(|unit| (unit, Revision(1)))
 }
 
 fn member(exchange: &Exchange, name: &str) -> Bus {
@@ -179,50 +209,21 @@ fn what_is_written_is_written_under_the_claim_that_it_is_for() {
 
 #[test]
 fn a_pod_that_was_proposed_to_who_decides_no_more_is_not_kept_waiting() {
-    Universe::run(12, || async {
-        let fake = Fake::default();
-        for name in ["n1", "n2", "n3"] {
-            fake.put("nodes", node(name));
-        }
-        let system = System::start(Options::default()).await.unwrap();
-        let exchange = Exchange::new();
-        let (mut decider, arbiter) = (Decider::new(&exchange).await, crate::arbiter_unit());
-        let (holder, placement) = Placement::shared();
-        let mine = BTreeMap::from([(crate::shards().unit("default", "a").unwrap().clone(), Revision(1))]);
-        let at =
-            |epoch| mine.iter().map(|(unit, epoch)| (unit.clone(), *epoch)).chain([(arbiter.clone(), Revision(epoch))]);
-        holder.set_among(mine.clone(), at(2).collect());
-        let config = Config { placement, bus: Some(member(&exchange, "this")), ..Config::default() };
-        let _scheduler = Scheduler::spawn(&system, Client::new(Arc::new(fake.clone())), config).await.unwrap();
+    play_beside(12, |_, fake, mut decider| async move {
         fake.put("pods", pod("a", "1"));
         assert_eq!(decider.proposed().await, ["a"]);
         // The store goes on, and its pods do not: no cache of them will show that.
         fake.put("nodes", node("n4"));
         let since = clock::now();
-        holder.set(at(3).collect());
+        decider.gives_up();
         fake.until("a is bound", |fake| !on(fake, "a").is_empty()).await;
         assert!(since.elapsed() < Duration::from_millis(100), "{:?}", since.elapsed());
-        shutdown::shutdown(&system, shutdown::Graces::default()).await;
     });
 }
 
 #[test]
 fn what_the_arbiter_s_process_reads_of_pods_is_believed_until_a_unit_comes() {
-    Universe::run(13, || async {
-        let fake = Fake::default();
-        for name in ["n1", "n2", "n3"] {
-            fake.put("nodes", node(name));
-        }
-        let system = System::start(Options::default()).await.unwrap();
-        let exchange = Exchange::new();
-        let (mut decider, arbiter) = (Decider::new(&exchange).await, crate::arbiter_unit());
-        let (holder, placement) = Placement::shared();
-        let mine: BTreeMap<_, _> = crate::shards().units().iter().map(|unit| (unit.clone(), Revision(1))).collect();
-        let at =
-            |epoch| mine.iter().map(|(unit, epoch)| (unit.clone(), *epoch)).chain([(arbiter.clone(), Revision(epoch))]);
-        holder.set_among(mine.clone(), at(2).collect());
-        let config = Config { placement, bus: Some(member(&exchange, "this")), ..Config::default() };
-        let _scheduler = Scheduler::spawn(&system, Client::new(Arc::new(fake.clone())), config).await.unwrap();
+    play_beside(13, |system, fake, mut decider| async move {
         fake.put("pods", pod("watched", "100m"));
         assert_eq!(decider.proposed().await, ["watched"]);
         // Told as far as the watch has brought it, it follows what is told when the next change has come.
@@ -240,6 +241,7 @@ fn what_the_arbiter_s_process_reads_of_pods_is_believed_until_a_unit_comes() {
             bus.hint(&feed, &wire::Stretch { epoch, series: 5, from, to: from + 1, samples, changes }).unwrap();
         };
         tell(2, 3, None);
+        // In virtual time: until nobody has anything left to do.
         clock::sleep(Duration::from_millis(1)).await;
         fake.put("pods", pod("next", "100m"));
         assert_eq!(decider.proposed().await, ["next"]);
@@ -248,14 +250,13 @@ fn what_the_arbiter_s_process_reads_of_pods_is_believed_until_a_unit_comes() {
         tell(2, 5, Some("told"));
         assert_eq!(decider.proposed().await, ["told"]);
         // It decides itself, and sees for itself.
-        holder.set(at(3).collect());
+        decider.gives_up();
         fake.put("nodes", node("n4"));
         tell(2, 6, Some("too-late"));
         fake.put("pods", pod("seen", "100m"));
         fake.until("it is bound", |fake| !on(fake, "seen").is_empty()).await;
         let reflector = system.snapshot().into_iter().find(|actor| actor.key.contains("/pods/")).unwrap();
         assert_eq!((&reflector.state["told"], &reflector.state["untold"]), (&json!(1), &json!(1)));
-        shutdown::shutdown(&system, shutdown::Graces::default()).await;
     });
 }
 
