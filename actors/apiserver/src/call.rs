@@ -3,6 +3,7 @@
 use oarlock_client::{Call, Object, Reply, Request};
 use oarlock_meta::Status;
 use oarlock_schema::Resource;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
@@ -45,8 +46,9 @@ impl Server {
             Err(status) if may_be_stale(&status) => status,
             answer => return answer,
         };
-        #[cfg(not(seeded_bug = "stale_negative"))]
-        self.fresh_enough(None, caller.deadline).await?;
+        if !seeded_bug!("stale_negative") {
+            self.fresh_enough(None, caller.deadline).await?;
+        }
         if self.view().applied() == before { Err(refusal) } else { self.perform(caller, target, again).await }
     }
 

@@ -8,6 +8,7 @@ use oarlock_auth::{Attributes, Authenticators, Authorizers, Decision};
 use oarlock_meta::{Revision, Status};
 use oarlock_registry::Reader;
 use oarlock_runtime::{Instant, clock};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::Key;
 use oarlock_store::{Entry, Store, View};
 
@@ -174,8 +175,9 @@ impl Server {
     /// # Errors
     /// What [`Server::fresh_enough`] says.
     pub(crate) async fn is_newest(&self, entry: &Entry, deadline: Instant) -> Result<bool, Status> {
-        #[cfg(not(seeded_bug = "stale_unchanged"))]
-        self.fresh_enough(None, deadline).await?;
+        if !seeded_bug!("stale_unchanged") {
+            self.fresh_enough(None, deadline).await?;
+        }
         Ok(self.view().get(&entry.key).is_some_and(|newest| newest.revision == entry.revision))
     }
 

@@ -5,6 +5,7 @@ use oarlock_meta::{GroupResource, Status};
 use oarlock_registry::kind::{Request, Requester};
 pub(crate) use oarlock_registry::stored::encode;
 use oarlock_schema::{Obj, resource};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Append, Cause, Fence};
 use oarlock_store::{Entry, EntryParts, Write, WriteError};
 use std::sync::Arc;
@@ -94,8 +95,8 @@ pub(crate) async fn commit(
         return Ok(Commit::Done(Arc::new(Entry::new(append.key, &value, revision, parts))));
     }
     let append = fenced(caller, append)?;
-    #[cfg(seeded_bug = "fence_from_cache")]
     let append = match &append.fence {
+        _ if !seeded_bug!("fence_from_cache") => append,
         Some(fence) if server.view().get(&fence.key).is_none_or(|entry| entry.revision != fence.at) => {
             return Err(stale(caller));
         }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use oarlock_runtime::shutdown::Graces;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase, clock};
+use oarlock_seeded_bug::seeded_bug;
 
 use crate::server::Server;
 
@@ -62,8 +63,9 @@ impl Termination {
 /// None.
 pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     ctx.protected(ctx.cancelled()).await;
-    #[cfg(not(seeded_bug = "ready_while_stopping"))]
-    server.state().set_stopping();
+    if !seeded_bug!("ready_while_stopping") {
+        server.state().set_stopping();
+    }
     // A server that has failed has nothing to go on with.
     if ctx.system().fatal().is_none() {
         ctx.protected(clock::sleep(server.config().termination.delay)).await;

@@ -23,6 +23,7 @@ use crate::start::Error;
 use crate::table::{Placement, Row};
 use absent::Absent;
 use graph::{Graph, Object};
+use oarlock_seeded_bug::seeded_bug;
 use plan::{FOREGROUND, ORPHAN};
 
 pub(crate) const ROW: Row = Row {
@@ -116,8 +117,7 @@ impl Reconcile for Collector {
         let dependents = self.graph.dependents(meta.uid.as_str());
         let verdict = plan::judge(meta, &owners, dependents.iter().map(|(_, dependent)| &dependent.meta));
         self.perform(key, resource, meta, verdict).await?;
-        #[cfg(seeded_bug = "unseen_owner_forgotten")]
-        let unseen = unseen && resource.plural.is_empty();
+        let unseen = unseen && !seeded_bug!("unseen_owner_forgotten");
         // A watch that begins anew may never show an owner that goes soon, and then nothing would tell of its end.
         Ok(if unseen { Requeue::After(UNSEEN) } else { Requeue::No })
     }

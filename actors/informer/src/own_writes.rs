@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use oarlock_meta::{Revision, Uid};
 use oarlock_runtime::Follower;
 use oarlock_runtime::clock::{self, Instant};
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 
 use crate::cache::Progress;
@@ -49,10 +50,7 @@ enum What {
 impl Pending {
     fn settled(&self) -> bool {
         match &self.what {
-            #[cfg(seeded_bug = "own_writes_unseen")]
-            What::Wrote(_) => true,
-            #[cfg(not(seeded_bug = "own_writes_unseen"))]
-            What::Wrote(revision) => self.cache.applied() >= *revision,
+            What::Wrote(revision) => self.cache.applied() >= *revision || seeded_bug!("own_writes_unseen"),
             What::Deleted(key, uid) => !self.cache.holds(key, uid),
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use oarlock_client::Object;
 use oarlock_meta::Revision;
 use oarlock_runtime::rng;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
@@ -173,7 +174,7 @@ impl<T> Relay<T> {
                 let mut ear = self.ear.lock();
                 ear.believed?;
                 if let Some(stretch) = ear.waiting.pop_front() {
-                    let gap = stretch.from > at && !cfg!(seeded_bug = "feed_over_a_gap");
+                    let gap = stretch.from > at && !seeded_bug!("feed_over_a_gap");
                     return (stretch.series == series && !gap).then_some(stretch);
                 }
             }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashSet};
 use oarlock_runtime::clock::{self, Instant};
 use oarlock_runtime::kind::Backoff;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::Notify;
@@ -219,10 +220,7 @@ impl<K: Clone + Ord + Hash> State<K> {
             return;
         }
         self.added += 1;
-        let free = !self.processing.contains(&key);
-        #[cfg(seeded_bug = "two_workers_one_key")]
-        let free = free || !self.closed;
-        if free {
+        if !self.processing.contains(&key) || seeded_bug!("two_workers_one_key") {
             self.order.push_back((key, clock::now()));
         }
     }

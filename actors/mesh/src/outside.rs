@@ -15,6 +15,7 @@ use std::time::Duration;
 use oarlock_client::Fence;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, Watched};
+use oarlock_seeded_bug::seeded_bug;
 
 /// So much earlier than its Lease may seem to run out a holder is done outside: clocks do not run quite alike, and others stop late.
 pub const MARGIN: Duration = Duration::from_secs(3);
@@ -49,9 +50,7 @@ impl Standing {
         match self {
             Self::Nowhere => None,
             Self::Alone => Some(longest),
-            #[cfg(seeded_bug = "cloud_acts_unrenewed")]
-            Self::Until(_) => Some(longest),
-            #[cfg(not(seeded_bug = "cloud_acts_unrenewed"))]
+            Self::Until(_) if seeded_bug!("cloud_acts_unrenewed") => Some(longest),
             Self::Until(end) => (now + SHORTEST <= end).then(|| longest.min(end)),
         }
     }
@@ -91,7 +90,7 @@ impl Outside {
     pub(crate) fn renewed(&mut self, (asked, now): (Instant, Instant), lasts: Duration, revision: Revision) {
         // When the answer came, and not when it was asked for: in between somebody may have judged.
         let stood = matches!(self.standing, Standing::Until(end) if now <= end);
-        if !stood && cfg!(not(seeded_bug = "cloud_claim_outlives_lease")) {
+        if !stood && !seeded_bug!("cloud_claim_outlives_lease") {
             self.since = revision;
         }
         self.standing = Standing::renewed(asked, lasts);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use oarlock_bus::{Ask, Asks, Bus, Decline, Pattern, Role, trace};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, Instant, LoopCtx, clock};
+use oarlock_seeded_bug::seeded_bug;
 use tracing::Instrument;
 
 use crate::placement::Placement;
@@ -88,7 +89,7 @@ impl Service {
     fn handle(&self, ctx: &LoopCtx, ask: Ask) {
         if let At::Unit { unit, placement, .. } = &self.at {
             let current = epoch(placement, unit);
-            if current != ask.subject().epoch() && !cfg!(seeded_bug = "any_epoch_will_do") {
+            if current != ask.subject().epoch() && !seeded_bug!("any_epoch_will_do") {
                 return ask.decline_now(Decline::WrongEpoch { current });
             }
         }

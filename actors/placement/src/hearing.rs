@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use oarlock_runtime::Instant;
 use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
 
 /// A member that was not heard for so long, a beat ([`oarlock_mesh::BEAT`]) and what it may be late, is asked: one that is no more is said not to be there.
 const LATE: Duration = Duration::from_millis(350);
@@ -93,13 +94,11 @@ impl Hearing {
 
     /// Who is silent now.
     pub(crate) fn silent(&self, now: Instant) -> BTreeSet<Str> {
-        #[cfg(not(seeded_bug = "deaf_suspects_others"))]
-        if !self.hears(now) {
+        if !self.hears(now) && !seeded_bug!("deaf_suspects_others") {
             return BTreeSet::new();
         }
-        let silent = |other: &Other| other.absent || now - other.last >= SILENCE;
-        #[cfg(seeded_bug = "unheard_believed")]
-        let silent = |other: &Other| other.heard && silent(other);
+        let believed = |other: &Other| !other.heard && seeded_bug!("unheard_believed");
+        let silent = |other: &Other| (other.absent || now - other.last >= SILENCE) && !believed(other);
         self.others.iter().filter(|(_, other)| silent(other)).map(|(member, _)| member.clone()).collect()
     }
 

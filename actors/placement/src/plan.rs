@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use oarlock_mesh::Unit;
 use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
 
 /// So many units at most are moved at a time for balance alone: each costs its new holder a look at all its keys.
 const PACE: usize = 4;
@@ -74,8 +75,8 @@ pub(crate) fn plan(units: &[Unit], members: &BTreeMap<Str, State>, held: &BTreeM
 /// A holder that is only silent keeps what has just come to it: whoever is heard now and then would otherwise set its units flying. It keeps what reaches
 /// outside too, where it may be at work unheard.
 pub(crate) fn may_wait(members: &BTreeMap<Str, State>, held: &Held) -> bool {
-    let damped = cfg!(not(seeded_bug = "suspicion_undamped")) && held.settling;
-    let outside = cfg!(not(seeded_bug = "cloud_moves_on_suspicion")) && held.outside;
+    let damped = held.settling && !seeded_bug!("suspicion_undamped");
+    let outside = held.outside && !seeded_bug!("cloud_moves_on_suspicion");
     match members.get(&held.holder) {
         Some(State::Working) => false,
         Some(State::Silent) => damped || outside,

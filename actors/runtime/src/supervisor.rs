@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use oarlock_seeded_bug::seeded_bug;
 use ractor::{ActorProcessingErr, ActorRef, SupervisionEvent};
 
 use crate::clock::{self, Instant};
@@ -100,8 +101,7 @@ async fn aftermath(system: System, slot: Arc<Slot>, run: Arc<Run>, exit: Exit) {
             tracing::warn!(actor = %slot.name, child = name, "child outlived its parent");
         }
     }
-    #[cfg(seeded_bug = "restart_before_termination")]
-    if matches!(exit, Exit::Stuck(_)) {
+    if seeded_bug!("restart_before_termination") && matches!(exit, Exit::Stuck(_)) {
         return;
     }
     let asked = slot.stop.is_cancelled();
@@ -230,13 +230,13 @@ pub(crate) fn sweep(slots: &[Arc<Slot>], now: Instant) {
         trace::record("stuck", &slot.name, u64::from(run.number));
         run.exit(Exit::Stuck(quiet));
         cell.kill();
-        #[cfg(seeded_bug = "restart_before_termination")]
-        seeded_restart(slot);
+        if seeded_bug!("restart_before_termination") {
+            seeded_restart(slot);
+        }
     }
 }
 
 /// The forbidden bug: the successor does not wait for the termination of the one before.
-#[cfg(seeded_bug = "restart_before_termination")]
 #[expect(clippy::disallowed_methods, reason = "this is a bug on purpose")]
 fn seeded_restart(slot: &Arc<Slot>) {
     let Some(launcher) = slot.launcher() else { return };

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Error, Log};
 use parking_lot::Mutex;
 
@@ -29,10 +30,8 @@ impl Barrier {
     /// A revision at or above every write acknowledged before this call.
     pub(crate) async fn pass(&self, log: &Arc<dyn Log>) -> Result<Revision, Error> {
         // The next one to begin is the first that begins after now.
-        #[cfg(not(seeded_bug = "barrier_joined_in_flight"))]
-        let wanted = self.turns.lock().begun + 1;
-        #[cfg(seeded_bug = "barrier_joined_in_flight")]
-        let wanted = self.turns.lock().begun.max(1);
+        let begun = self.turns.lock().begun;
+        let wanted = if seeded_bug!("barrier_joined_in_flight") { begun.max(1) } else { begun + 1 };
         let _running = self.runner.lock().await;
         let begun = {
             let mut turns = self.turns.lock();

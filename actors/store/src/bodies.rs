@@ -10,6 +10,7 @@ use bytes::Bytes;
 use foyer::{BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder, RecoverMode};
 use futures::{StreamExt, TryStreamExt, stream};
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Error, Key, Log};
 
 use crate::entry::{Body, Entry, Indexer};
@@ -128,7 +129,7 @@ impl Bodies {
 
 /// What a version is called in the cache.
 fn name(key: &Key, at: Revision) -> String {
-    let at = if cfg!(seeded_bug = "cold_body_ages") { Revision::ZERO } else { at };
+    let at = if seeded_bug!("cold_body_ages") { Revision::ZERO } else { at };
     format!("{key}@{at}")
 }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, OnFailure, Phase};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Error, GroupOutcome, Log, Sharing};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -76,8 +77,7 @@ impl Committer {
 
     async fn commit(&self, requests: Vec<Request>, ctx: &LoopCtx) -> Result<(), Failure> {
         let groups = requests.iter().map(Request::appends).collect();
-        #[cfg(seeded_bug = "read_undurable")]
-        let early = self.publish_early(&requests);
+        let early = if seeded_bug!("read_undurable") { self.publish_early(&requests) } else { None };
         let outcomes = offload(&self.log, move |log| async move { log.commit(groups).await }).await;
         let outcomes = match outcomes {
             Ok(outcomes) if !outcomes.iter().any(|outcome| matches!(outcome, Err(Error::Dead))) => outcomes,
@@ -93,7 +93,6 @@ impl Committer {
             return Err("an exclusive log answered unknown".into());
         }
         let changes = batch::changes(&requests, &outcomes, &self.view, &*self.indexer);
-        #[cfg(seeded_bug = "read_undurable")]
         if let Some(entries) = early {
             batch::answer(requests, outcomes, entries);
             return Ok(());
@@ -121,7 +120,6 @@ impl Committer {
     }
 
     /// The forbidden bug: shows a create to readers before it is durable.
-    #[cfg(seeded_bug = "read_undurable")]
     fn publish_early(&self, requests: &[Request]) -> Option<Vec<Arc<crate::entry::Entry>>> {
         let [request] = requests else { return None };
         let [write] = request.writes.as_slice() else { return None };

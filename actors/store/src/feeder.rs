@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, Phase};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Error, Key, Log, Piece, Record};
 
 use crate::entry::{Entry, Indexer};
@@ -88,12 +89,12 @@ impl Feeder {
                 Error::Dead => return Err(error.into()),
                 Error::Compacted { .. } | Error::Corrupt(_) => {
                     // Below the new floor nothing is known any more.
-                    #[cfg(not(seeded_bug = "reload_goes_back"))]
                     let another = matches!(error, Error::Corrupt(_));
-                    #[cfg(not(seeded_bug = "reload_goes_back"))]
-                    let again = reload(&self.log, &self.view, &self.indexer, another).await;
-                    #[cfg(seeded_bug = "reload_goes_back")]
-                    let again = load(&self.log, &self.view, &self.indexer).await;
+                    let again = if seeded_bug!("reload_goes_back") {
+                        load(&self.log, &self.view, &self.indexer).await.map(drop)
+                    } else {
+                        reload(&self.log, &self.view, &self.indexer, another).await
+                    };
                     if let Err(error) = again {
                         tracing::warn!(%error, "the view cannot be loaded again yet");
                         ctx.sleep(RETRY).await;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, clock};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::{Cause, Expect, GroupOutcome};
 
 use crate::batch::{Answer, Request, Write};
@@ -62,8 +63,8 @@ pub(crate) async fn answer(
                 let telling = |event: &Event| is_ours(event, write, indexer) || succeeds(event, write);
                 let event = find(view, write, before, deadline, telling).await.ok_or(WriteError::Unknown)?;
                 if !is_ours(&event, write, indexer) {
-                    #[cfg(not(seeded_bug = "delete_claimed"))]
-                    if write.append.value.is_none() && event.kind == EventKind::Deleted {
+                    let deleted = write.append.value.is_none() && event.kind == EventKind::Deleted;
+                    if deleted && !seeded_bug!("delete_claimed") {
                         return Err(WriteError::Unknown);
                     }
                     let current = view.get(&write.append.key).map(|entry| entry.revision);
@@ -117,6 +118,6 @@ fn is_ours(event: &Event, write: &Write, indexer: &dyn Indexer) -> bool {
     }
     match write.entry(event.revision, indexer) {
         Some(ours) => event.kind != EventKind::Deleted && ours.body == event.entry.body,
-        None => cfg!(seeded_bug = "delete_claimed") && event.kind == EventKind::Deleted,
+        None => seeded_bug!("delete_claimed") && event.kind == EventKind::Deleted,
     }
 }

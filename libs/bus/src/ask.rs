@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 use prost::Name;
 use tokio::time::Instant;
 
@@ -39,7 +40,7 @@ impl Asks {
                 Next::Closed => return None,
             };
             match self.open(arrived) {
-                Ok(ask) if ask.budget().is_zero() && !cfg!(seeded_bug = "expired_is_handled") => {
+                Ok(ask) if ask.budget().is_zero() && !seeded_bug!("expired_is_handled") => {
                     ask.decline_now(Decline::Expired);
                 }
                 Ok(ask) => return Some(ask),
@@ -139,7 +140,7 @@ impl Ask {
     /// so the asker may have a little less.
     #[must_use]
     pub fn budget(&self) -> Duration {
-        self.opened.budget.saturating_sub(if cfg!(seeded_bug = "budget_ignores_queue") {
+        self.opened.budget.saturating_sub(if seeded_bug!("budget_ignores_queue") {
             Duration::ZERO
         } else {
             self.at.elapsed()

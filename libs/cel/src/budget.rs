@@ -1,5 +1,7 @@
 //! What evaluations may cost. The unit is cel-go's: about one step of the interpreter, or ten characters looked at.
 
+use oarlock_seeded_bug::seeded_bug;
+
 use crate::error::EvalError;
 use crate::limits;
 
@@ -35,8 +37,7 @@ impl Budget {
     /// # Errors
     /// [`EvalError::TooExpensive`], [`EvalError::OutOfBudget`]; from then on nothing can be paid.
     pub fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
-        #[cfg(seeded_bug = "cel_without_limit")]
-        let cost = cost.min(0);
+        let cost = if seeded_bug!("cel_without_limit") { 0 } else { cost };
         let (Some(left), expression) = (self.left.checked_sub(cost), self.expression.checked_sub(cost)) else {
             self.left = 0;
             return Err(EvalError::OutOfBudget);

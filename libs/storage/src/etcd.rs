@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 use async_trait::async_trait;
 use bytes::Bytes;
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 
 use self::client::{Failure, Members};
 use self::history::History;
@@ -84,8 +85,9 @@ impl EtcdLog {
     }
 
     async fn group(&self, group: &[Append]) -> Result<GroupOutcome, Error> {
-        #[cfg(not(seeded_bug = "batch_of_one_transaction"))]
-        check_shape(group)?;
+        if !seeded_bug!("batch_of_one_transaction") {
+            check_shape(group)?;
+        }
         let shared = &self.shared;
         if let Err(error) = shared.check_known() {
             return Err(Error::Unavailable(error.to_string()));
@@ -196,8 +198,9 @@ impl Log for EtcdLog {
                 })
                 .count();
             let (now, later) = rest.split_at(together);
-            #[cfg(seeded_bug = "batch_of_one_transaction")]
-            if let Ok(GroupOutcome::Committed(revisions)) = self.group(&now.concat()).await {
+            if seeded_bug!("batch_of_one_transaction")
+                && let Ok(GroupOutcome::Committed(revisions)) = self.group(&now.concat()).await
+            {
                 let mut revisions = revisions.into_iter();
                 answers.extend(
                     now.iter().map(|own| Ok(GroupOutcome::Committed(revisions.by_ref().take(own.len()).collect()))),

@@ -8,6 +8,7 @@ use oarlock_runtime::rng;
 use oarlock_schema::views::core_v1::Service;
 use oarlock_schema::views::networking_v1::IPAddressMut;
 use oarlock_schema::{Obj, Resource, Value, resource};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_storage::Append;
 
 use crate::server::Server;
@@ -49,7 +50,7 @@ pub(super) fn assign(
         checked(server, target, addresses, obj.name(), &asked)?
     };
     set(obj, &ip, Some("IPv4"));
-    if cfg!(seeded_bug = "allocator_in_memory") {
+    if seeded_bug!("allocator_in_memory") {
         return Ok(Vec::new());
     }
     Ok(create(addresses, &ip, obj).into_iter().collect())

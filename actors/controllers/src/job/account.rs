@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use oarlock_meta::{Time, Uid};
+use oarlock_seeded_bug::seeded_bug;
 
 use super::conditions::ensure;
 use super::look::{Look, Pod, failed, index, number};
@@ -78,8 +79,9 @@ pub(super) fn open<'a>(look: &Look<'a>, plan: &Plan<'_>, outcome: Outcome, now: 
     let mut open = Open { status, release: Vec::new(), verdict, turn, full: false };
     let new = open.enter(look);
     // Who counts while the finalizers are still there counts again after a restart.
-    #[cfg(seeded_bug = "job_counts_twice")]
-    settle(&mut open.status, &BTreeSet::new());
+    if seeded_bug!("job_counts_twice") {
+        settle(&mut open.status, &BTreeSet::new());
+    }
     if job.indexed() {
         let done = look.done_before.and(&new.into_iter().collect());
         open.status.succeeded = done.total();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use oarlock_client::{Object, Wanted};
 use oarlock_meta::{Revision, Status};
+use oarlock_seeded_bug::seeded_bug;
 
 use super::{Cache, Progress, State};
 use crate::changes::Change;
@@ -53,11 +54,9 @@ impl<T: Project> Cache<T> {
         let mut state = self.state.write();
         let gone: Vec<Key> = state.items.keys().filter(|key| !items.contains_key(*key)).cloned().collect();
         for key in gone {
-            #[cfg(seeded_bug = "relist_keeps_deleted")]
-            if !key.name.is_empty() {
-                continue;
+            if !seeded_bug!("relist_keeps_deleted") {
+                state.remove(&key);
             }
-            state.remove(&key);
         }
         for item in items.into_values() {
             state.put(item);

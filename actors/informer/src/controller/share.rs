@@ -11,6 +11,7 @@ use futures::future::join_all;
 use oarlock_mesh::{Claim, Placement, Scope, Unit};
 use oarlock_meta::Revision;
 use oarlock_runtime::clock;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::RwLock;
 
 use super::source::Source;
@@ -95,8 +96,7 @@ impl Share {
 
 /// Waits until every cache shows everything up to `epoch`.
 async fn caught_up(name: &str, sources: &[Arc<dyn Source>], epoch: Revision) {
-    #[cfg(seeded_bug = "owner_without_catch_up")]
-    let epoch = Revision::ZERO.min(epoch);
+    let epoch = if seeded_bug!("owner_without_catch_up") { Revision::ZERO } else { epoch };
     loop {
         let all = join_all(sources.iter().map(|source| source.at_least(epoch, clock::after(PATIENCE)))).await;
         match all.into_iter().find_map(Result::err) {

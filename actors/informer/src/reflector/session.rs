@@ -8,6 +8,7 @@ use oarlock_client::{Event, ListOptions, VersionMatch, WatchStream};
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{LoopCtx, clock};
 use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
 
 use super::{Seen, Source, broken, decode, expired, position, unsupported, watch_time};
 use crate::cache::Cache;
@@ -75,9 +76,7 @@ impl<T: Project> Session<T> {
 
     async fn attempt(&mut self) -> Result<(), End> {
         let (mut stream, ends) = match self.resume {
-            #[cfg(seeded_bug = "watch_resumes_late")]
-            Some(revision) => self.open(Revision(revision.get() + 1)).await?,
-            #[cfg(not(seeded_bug = "watch_resumes_late"))]
+            Some(revision) if seeded_bug!("watch_resumes_late") => self.open(Revision(revision.get() + 1)).await?,
             Some(revision) => self.open(revision).await?,
             None if self.seen.watch_list => self.stream_state().await?,
             None => {

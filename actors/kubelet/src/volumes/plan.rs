@@ -7,6 +7,7 @@ use std::sync::Arc;
 use oarlock_meta::Quantity;
 use oarlock_schema::views::core_v1::{EmptyDirVolumeSource, HostPathVolumeSource, Pod, Volume};
 use oarlock_schema::{Obj, Str};
+use oarlock_seeded_bug::seeded_bug;
 
 use super::Failed;
 use super::claims;
@@ -129,9 +130,8 @@ pub(super) fn plan(
     if let Some(source) = volume.host_path() {
         return host_path(name, source).map(Some);
     }
-    let memory = || Medium::Memory(tmpfs_size(None, pod, around));
-    #[cfg(seeded_bug = "secret_on_disk")]
-    let memory = || Medium::Disk;
+    let memory =
+        || if seeded_bug!("secret_on_disk") { Medium::Disk } else { Medium::Memory(tmpfs_size(None, pod, around)) };
     let mode = |mode: Option<i64>| mode.map_or(0o644, payload::permissions);
     let (plugin, medium, files) = if let Some(source) = volume.config_map() {
         let reference = crate::references::Reference::config_map(source.name());

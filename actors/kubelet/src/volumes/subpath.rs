@@ -8,6 +8,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
+use oarlock_seeded_bug::seeded_bug;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, fchmod, fstat, mkdirat, openat2, statat};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, UnmountFlags, move_mount, open_tree, unmount};
@@ -117,9 +118,8 @@ fn open_root(volume: &Path) -> Result<OwnedFd, String> {
 
 fn open_beneath(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    #[cfg(seeded_bug = "subpath_follows_links")]
-    let within = within - ResolveFlags::BENEATH;
+    let beneath = if seeded_bug!("subpath_follows_links") { ResolveFlags::empty() } else { ResolveFlags::BENEATH };
+    let within = beneath | ResolveFlags::NO_MAGICLINKS;
     // The kernel asks to try again when somebody renames at the same moment.
     for _ in 0..16 {
         match openat2(root, path, flags, Mode::empty(), within) {

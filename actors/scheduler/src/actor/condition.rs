@@ -11,6 +11,7 @@ use oarlock_mesh::Claim;
 use oarlock_meta::{Status, Time};
 use oarlock_runtime::clock;
 use oarlock_schema::{Resource, resource};
+use oarlock_seeded_bug::seeded_bug;
 use serde_json::{Value, json};
 
 use crate::model::PodInfo;
@@ -66,10 +67,11 @@ impl Condition {
             status.insert("nominatedNodeName".to_owned(), Value::Null);
         }
         let (uid, version) = (&*pod.uid, now.info.version.to_string());
-        #[cfg(not(seeded_bug = "told_of_any_revision"))]
-        let metadata = json!({"uid": uid, "resourceVersion": version});
-        #[cfg(seeded_bug = "told_of_any_revision")]
-        let (metadata, _) = (json!({"uid": uid}), version);
+        let metadata = if seeded_bug!("told_of_any_revision") {
+            json!({"uid": uid})
+        } else {
+            json!({"uid": uid, "resourceVersion": version})
+        };
         serde_json::to_vec(&json!({"metadata": metadata, "status": status})).ok()
     }
 

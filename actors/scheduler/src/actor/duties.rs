@@ -12,6 +12,7 @@ use oarlock_client::Fence;
 use oarlock_informer::Fresh;
 use oarlock_mesh::{Changes, Claim, Placement, Scope, Unit};
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 
 use crate::model::PodInfo;
 
@@ -157,7 +158,7 @@ impl Duties {
 
 /// Waits until all caches have come past `epoch`; how far all of them have come.
 async fn caught_up(caches: &[Arc<dyn Fresh>], epoch: Revision) -> Revision {
-    if cfg!(seeded_bug = "arbiter_without_catch_up") {
+    if seeded_bug!("arbiter_without_catch_up") {
         return Revision(u64::MAX);
     }
     let each = caches.iter().map(|cache| async move {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::Instant;
+use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::oneshot;
 
 use super::duties::Parts;
@@ -84,9 +85,7 @@ impl Hearing {
     /// Takes a batch in. One that asks for a decision under another epoch gets none.
     pub(super) fn take(&mut self, asked: Asked, now: Instant) {
         let Asked { batch, answer } = asked;
-        let current = self.epoch == Some(batch.epoch);
-        #[cfg(seeded_bug = "late_proposal_accepted")]
-        let current = current || self.epoch.is_some();
+        let current = self.epoch == Some(batch.epoch) || seeded_bug!("late_proposal_accepted");
         let verdicts = vec![Verdict::Stale; batch.proposals.len()];
         if !current || verdicts.is_empty() {
             // Nobody waits any more: that is the asker's to find out.

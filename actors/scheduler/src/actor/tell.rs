@@ -14,6 +14,7 @@ use oarlock_client::{Client, Fence, fence};
 use oarlock_informer::{Cache, ObjectRef, Recorder};
 use oarlock_mesh::Claim;
 use oarlock_runtime::{Failure, LoopCtx};
+use oarlock_seeded_bug::seeded_bug;
 
 use crate::message;
 use crate::model::{PodInfo, Uid};
@@ -128,9 +129,8 @@ impl Teller {
             let pod = Arc::clone(&condition.pod);
             let known = self.pods.named(&namespace(&pod), &pod.name);
             let Some(patch) = known.and_then(|known| condition.patch(&known.value)) else { continue };
-            let (client, fence) = (self.client.clone(), condition.claim.fence.clone());
-            #[cfg(seeded_bug = "told_without_claim")]
-            let fence = fence.filter(|fence| fence.unit.is_empty());
+            let fence = if seeded_bug!("told_without_claim") { None } else { condition.claim.fence.clone() };
+            let client = self.client.clone();
             let write = async move { condition.say(&client, patch).await };
             let task = ctx.spawn("condition", fence::scope(fence.clone(), write))?;
             self.writes.push(

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use oarlock_seeded_bug::seeded_bug;
+
 use crate::cluster::Cluster;
 use crate::column::NodeIx;
 use crate::model::{NodeInfo, PodInfo, Uid};
@@ -73,9 +75,9 @@ fn resolve(
         } else {
             None
         };
-        #[cfg(seeded_bug = "victims_unchecked")]
-        let wrong = wrong.filter(|wrong| wrong.is_empty());
-        if let Some(wrong) = wrong {
+        if let Some(wrong) = wrong
+            && !seeded_bug!("victims_unchecked")
+        {
             return Err(Constraint::Victim(wrong));
         }
         found.push(Arc::clone(&victim.info));

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use oarlock_seeded_bug::seeded_bug;
+
 use crate::column::NodeIx;
 use crate::intern::Sym;
 use crate::map::Map;
@@ -138,10 +140,7 @@ impl Cluster {
     /// The pods expected on a node that a pod has to leave room for: others, of its priority at least, without a node
     /// (upstream: `addGENominatedPods`).
     pub(crate) fn expected(&self, pod: &PodInfo, node: Sym) -> Vec<Arc<PodInfo>> {
-        let nobody = self.nominations.is_empty();
-        #[cfg(seeded_bug = "nomination_ignored")]
-        let nobody = nobody || node != Sym::EMPTY;
-        if nobody {
+        if self.nominations.is_empty() || seeded_bug!("nomination_ignored") {
             return Vec::new();
         }
         let comes_first = |other: &&Arc<PodInfo>| {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use oarlock_meta::Revision;
 use oarlock_runtime::clock::{self, Instant};
+use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::Notify;
 
 use super::interest::{Interest, Standing};
@@ -124,8 +125,7 @@ impl WatchCursor {
         let standing = match state.groups.standing(&self.interest, self.next, &state.ring, max) {
             // What left the ring, it knows.
             Standing::Lost
-                if self.progress >= floor && self.history == state.history
-                    || cfg!(seeded_bug = "watch_outlives_hole") =>
+                if self.progress >= floor && self.history == state.history || seeded_bug!("watch_outlives_hole") =>
             {
                 let next = state.ring.first_after(self.progress);
                 state.groups.standing(&self.interest, next, &state.ring, max)
@@ -133,8 +133,8 @@ impl WatchCursor {
             standing => standing,
         };
         let Standing::At(posts, resume) = standing else { return Err(Gone { floor }) };
-        #[cfg(seeded_bug = "watch_skips_event")]
-        let resume = if resume < state.ring.end() { resume + 1 } else { resume };
+        let skip = seeded_bug!("watch_skips_event") && resume < state.ring.end();
+        let resume = if skip { resume + 1 } else { resume };
         let found = posts.iter().filter_map(|post| state.ring.get(*post)).cloned().collect();
         Ok((found, resume, state.ring.end()))
     }

@@ -10,6 +10,7 @@ use async_nats::{
     Auth, AuthError, Client, ConnectError, ConnectOptions, Event, Message, ServerAddr, ServerError, StatusCode,
 };
 use bytes::Bytes;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -87,7 +88,7 @@ impl Dialer {
         let (seed, first) = (self.seed.clone(), made.clone());
         // The client would connect again by itself, and send what it has kept. It gets no second chance: it may not log in again.
         let login = move |nonce: Vec<u8>| {
-            let login = if first.load(Ordering::Acquire) && !cfg!(seeded_bug = "connection_mended") {
+            let login = if first.load(Ordering::Acquire) && !seeded_bug!("connection_mended") {
                 Err(AuthError::new("this connection was lost; another one is made"))
             } else {
                 log_in(seed.as_ref(), &nonce)
@@ -95,7 +96,7 @@ impl Dialer {
             std::future::ready(login)
         };
         let mut options = ConnectOptions::with_auth_callback(login)
-            .max_reconnects(if cfg!(seeded_bug = "connection_mended") { None } else { Some(1) })
+            .max_reconnects(if seeded_bug!("connection_mended") { None } else { Some(1) })
             .connection_timeout(PATIENCE)
             .ping_interval(PING)
             .client_capacity(TO_WRITE)
@@ -221,13 +222,13 @@ impl ReplyTo {
     ) -> Option<Self> {
         let reply = Self { connection: connection.clone(), inbox };
         let good = reply.inbox.starts_with("_INBOX_") && sender.is_none_or(|sender| reply.belongs_to(sender));
-        (good || cfg!(seeded_bug = "answer_anywhere")).then_some(reply)
+        (good || seeded_bug!("answer_anywhere")).then_some(reply)
     }
 
     /// Whether it is the inbox of a member.
     pub(crate) fn belongs_to(&self, who: &Identity) -> bool {
         let own = self.inbox.strip_prefix(&who.inbox()).is_some_and(|rest| rest.starts_with('.'));
-        own || cfg!(seeded_bug = "answer_anywhere")
+        own || seeded_bug!("answer_anywhere")
     }
 
     pub(crate) async fn send(&self, payload: Bytes) -> Result<(), AnswerError> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use oarlock_meta::Status;
+use oarlock_seeded_bug::seeded_bug;
 use tokio::time::Instant;
 
 use super::Response;
@@ -74,10 +75,7 @@ impl Retry {
 
     pub(super) fn judge(&mut self, failure: Failure) -> Verdict {
         self.attempts += 1;
-        #[cfg(seeded_bug = "retry_unknown_write")]
-        {
-            self.safe = true;
-        }
+        self.safe |= seeded_bug!("retry_unknown_write");
         match failure {
             Failure::Request(why) => Verdict::GiveUp(Status::bad_request(why)),
             Failure::Deadline if self.safe => Verdict::GiveUp(late()),

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::RwLock;
 use redb::{Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
@@ -145,10 +146,9 @@ impl Engine {
         let Some(db) = db.as_ref() else { return Err(Trouble::Full) };
         let run = || -> Outcome<()> {
             let mut tx = db.begin_write()?;
-            let durability = if self.durable { Durability::Immediate } else { Durability::None };
             // The forbidden bug: the caller answers when this returns, the sync comes with some later commit.
-            #[cfg(seeded_bug = "answer_before_fsync")]
-            let durability = if self.durable { Durability::None } else { durability };
+            let synced = self.durable && !seeded_bug!("answer_before_fsync");
+            let durability = if synced { Durability::Immediate } else { Durability::None };
             tx.set_durability(durability).map_err(redb::Error::from)?;
             tx.set_quick_repair(self.bytes() > QUICK_REPAIR_BYTES);
             work(&tx)?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::mpsc;
@@ -94,7 +95,7 @@ impl Members {
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
     {
-        self.ask(method, message, WRITE, cfg!(seeded_bug = "retry_after_unknown")).await
+        self.ask(method, message, WRITE, seeded_bug!("retry_after_unknown")).await
     }
 
     /// A request that may be made any number of times.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 
 use super::heads::{Head, Heads};
 use super::history::identify;
@@ -66,8 +67,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
         };
     }
     let revision = follow(shared, heads, now, each).await?;
-    #[cfg(seeded_bug = "load_beyond_its_revision")]
-    let revision = revision.min(now);
+    let revision = if seeded_bug!("load_beyond_its_revision") { revision.min(now) } else { revision };
     Ok(Loaded { revision, floor: start })
 }
 

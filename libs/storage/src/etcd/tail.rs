@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use oarlock_meta::Revision;
+use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
@@ -126,10 +127,7 @@ impl EtcdTail {
             return Err(Error::Unavailable(format!("etcd ended the watch: {}", message.cancel_reason)));
         }
         if message.events.is_empty() {
-            #[cfg(seeded_bug = "header_as_progress")]
-            let progress = true;
-            #[cfg(not(seeded_bug = "header_as_progress"))]
-            let progress = !message.created;
+            let progress = !message.created || seeded_bug!("header_as_progress");
             let at = self.history.revision(header.revision);
             if progress && at > self.progress {
                 // It moves: who wants more may ask at once, and need not fear that it stands still.
