@@ -4,59 +4,82 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 
 use crate::tool::{capture, run as exec};
 
 const KUBERNETES: &str = super::KUBERNETES;
-const ETCD: &str = "3.6.6";
-/// The line before, which is the oldest that may keep our state.
-const ETCD_BEFORE: &str = "3.5.21";
-/// What our bus is tried with.
-const NATS: &str = "2.15.2";
-/// The newest whose modules the proxy has.
-const K9S: &str = "0.40.5";
 
 /// Under the folder that is built in.
 const CACHES: &str = "caches";
 
-/// A program: its name, and the package that builds it.
-struct Program {
+/// A Go module of ours that requires one version of somebody's, and is for building programs of that.
+struct Module {
     name: &'static str,
-    package: &'static str,
+    version: &'static str,
+    programs: &'static [Program],
 }
 
-const PROGRAMS: &[Program] = &[
-    Program { name: "kube-apiserver", package: "k8s.io/kubernetes/cmd/kube-apiserver" },
-    Program { name: "kube-controller-manager", package: "k8s.io/kubernetes/cmd/kube-controller-manager" },
-    Program { name: "kube-scheduler", package: "k8s.io/kubernetes/cmd/kube-scheduler" },
-    Program { name: "kubectl", package: "k8s.io/kubernetes/cmd/kubectl" },
-    Program { name: "kubelet", package: "k8s.io/kubernetes/cmd/kubelet" },
-    Program { name: "etcd", package: "go.etcd.io/etcd/server/v3" },
-    Program { name: "etcd-3.5", package: "go.etcd.io/etcd/server/v3" },
-    Program { name: "etcdctl", package: "go.etcd.io/etcd/etcdctl/v3" },
-    Program { name: "etcdutl", package: "go.etcd.io/etcd/etcdutl/v3" },
-    Program { name: "nats-server", package: "github.com/nats-io/nats-server/v2" },
-    Program { name: "k9s", package: "github.com/derailed/k9s" },
+/// A program: its name here, and the package that builds it.
+struct Program(&'static str, &'static str);
+
+const MODULES: &[Module] = &[
+    Module {
+        name: "kubernetes",
+        version: KUBERNETES,
+        programs: &[
+            Program("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+            Program("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+            Program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+            Program("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+            Program("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+        ],
+    },
+    Module {
+        name: "etcd",
+        version: "3.6.6",
+        programs: &[
+            Program("etcd", "go.etcd.io/etcd/server/v3"),
+            Program("etcdctl", "go.etcd.io/etcd/etcdctl/v3"),
+            Program("etcdutl", "go.etcd.io/etcd/etcdutl/v3"),
+        ],
+    },
+    // The line before, which is the oldest that may keep our state.
+    Module { name: "etcd-3.5", version: "3.5.21", programs: &[Program("etcd-3.5", "go.etcd.io/etcd/server/v3")] },
+    // What our bus is tried with.
+    Module {
+        name: "nats-server",
+        version: "2.15.2",
+        programs: &[Program("nats-server", "github.com/nats-io/nats-server/v2")],
+    },
+    // The newest whose modules the proxy has.
+    Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
 
-/// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; the first
-/// Kubernetes program takes some minutes, each further one less, until the caches are [forgotten](forget_caches).
+/// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; takes some minutes
+/// for Kubernetes' programs, fewer when one was built before and the caches are not [forgotten](forget_caches) yet.
 ///
 /// # Errors
 /// For a program that is not known here, or does not build.
 pub(crate) fn build(folder: &Path, names: &[&str]) -> anyhow::Result<PathBuf> {
+    let known: Vec<&str> = MODULES.iter().flat_map(|module| module.programs).map(|program| program.0).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+        bail!("{name}: not one of {}", known.join(", "));
+    }
     let bin = folder.join("bin");
     std::fs::create_dir_all(&bin)?;
-    for name in names {
-        let Some(program) = PROGRAMS.iter().find(|program| program.name == *name) else {
-            let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
-            bail!("{name}: not one of {}", known.join(", "));
+    let missing = |program: &&Program| names.contains(&program.0) && !bin.join(program.0).exists();
+    // Side by side: what one of them downloads and links leaves the others room to compile.
+    let built: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
+        let build = |module: &'static Module| {
+            let programs: Vec<&Program> = module.programs.iter().filter(missing).collect();
+            let (folder, bin) = (&folder, &bin);
+            scope.spawn(move || if programs.is_empty() { Ok(()) } else { module.build(folder, &programs, bin) })
         };
-        if !bin.join(name).exists() {
-            program.build(folder, &bin.join(name)).with_context(|| format!("{name} is not built"))?;
-        }
-    }
+        let threads: Vec<_> = MODULES.iter().map(build).collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a build panicked"))?).collect()
+    });
+    built.into_iter().collect::<anyhow::Result<()>>()?;
     Ok(bin)
 }
 
@@ -73,32 +96,41 @@ pub(crate) fn forget_caches(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-impl Program {
-    fn build(&self, folder: &Path, output: &Path) -> anyhow::Result<()> {
-        let (module, text, version, flags) = if self.package.starts_with("k8s.io/") {
-            (folder.join("kubernetes"), kubernetes_module(folder)?, KUBERNETES, version_flags())
+impl Module {
+    fn build(&self, folder: &Path, programs: &[&Program], bin: &Path) -> anyhow::Result<()> {
+        let names: Vec<&str> = programs.iter().map(|program| program.0).collect();
+        let failed = || format!("not built: {}", names.join(", "));
+        let module = folder.join(self.name);
+        let (text, flags) = if self.version == KUBERNETES {
+            (kubernetes_module(folder).with_context(failed)?, version_flags())
         } else {
-            let version = match self.name {
-                "etcd-3.5" => ETCD_BEFORE,
-                "nats-server" => NATS,
-                "k9s" => K9S,
-                _ => ETCD,
-            };
-            (folder.join(self.name), format!("module peer.local/{}\ngo 1.24\n", self.name), version, "-s -w".to_owned())
+            (format!("module peer.local/{}\ngo 1.24\n", self.name), "-s -w".to_owned())
         };
-        std::fs::create_dir_all(&module)?;
+        // Go names a program after its package; it gets its own name, and its place, when it is whole.
+        let made = module.join("made");
+        std::fs::create_dir_all(&made)?;
         if !module.join("go.mod").exists() {
             std::fs::write(module.join("go.mod"), text)?;
         }
-        // With its version: without one, Go would take the newest.
-        let wanted = format!("{}@v{version}", self.package);
         let go = |verb: &str| {
             let mut command = go(folder);
             command.arg("-C").arg(&module).arg(verb);
             command
         };
-        exec(go("get").arg(&wanted)).context("its modules cannot be fetched")?;
-        exec(go("build").args(["-gcflags", "all=-dwarf=false", "-ldflags", &flags, "-o"]).arg(output).arg(self.package))
+        // With its version: without one, Go would take the newest.
+        let wanted = programs.iter().map(|program| format!("{}@v{}", program.1, self.version));
+        exec(go("get").args(wanted)).context("its modules cannot be fetched").with_context(failed)?;
+        let packages = programs.iter().map(|program| program.1);
+        let flags = ["-gcflags", "all=-dwarf=false", "-ldflags", &flags, "-o"];
+        exec(go("build").args(flags).arg(made.join("")).args(packages)).with_context(failed)?;
+        for Program(name, package) in programs {
+            // A package's name ends before its major version.
+            let package = package.trim_end_matches(char::is_numeric).trim_end_matches("/v");
+            let package = package.rsplit('/').next().unwrap_or(package);
+            std::fs::rename(made.join(package), bin.join(name))
+                .with_context(|| format!("{package} of {}", self.name))?;
+        }
+        Ok(())
     }
 }
 
