@@ -167,7 +167,7 @@ pub(crate) async fn upstream(
 ) -> anyhow::Result<(Cluster, serde_json::Value)> {
     let directory = tempfile::tempdir()?;
     // It ends with its standard input, and ends the others before; killed, it would leave them behind.
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = oarlock_testkit::cargo();
     command.args(["xtask", "peer", "up", "--dir"]).arg(directory.path());
     command.args(["--servers", &servers.to_string(), "--members", &members.to_string()]);
     match parts {
@@ -178,7 +178,7 @@ pub(crate) async fn upstream(
     if let Some(name) = without {
         command.args(["--without", name]);
     }
-    let (child, line) = spawn(command, "{").await.context("cargo xtask peer up")?;
+    let (child, line) = spawn(command.into(), "{").await.context("cargo xtask peer up")?;
     let said: serde_json::Value = serde_json::from_str(&format!("{{{line}"))?;
     let text = |key: &str| said.get(key).and_then(|v| v.as_str()).map(PathBuf::from).context("no kubeconfig");
     let pids = said.get("pids").and_then(|v| v.as_object()).context("no pids")?;

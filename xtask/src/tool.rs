@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 /// The workspace's folder.
 pub(crate) fn root() -> PathBuf {
@@ -34,17 +34,36 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns whether it succeeded with what it printed.
+/// Runs a command in the workspace's folder and returns what it printed; fails with that when the command does.
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
+    let (ok, text) = capture(command)?;
+    ensure!(ok, "{}: {text}", show(command));
+    Ok(text)
+}
+
+/// Runs a command in the workspace's folder and returns whether it succeeded with what it printed.
 pub(crate) fn capture(command: &mut Command) -> anyhow::Result<(bool, String)> {
+    capture_in(&root(), command)
+}
+
+/// Runs a command in a folder and returns whether it succeeded with what it printed.
+pub(crate) fn capture_in(folder: &Path, command: &mut Command) -> anyhow::Result<(bool, String)> {
     let shown = show(command);
-    let out = command.current_dir(root()).output().with_context(|| format!("{shown}: not started"))?;
+    let out = command.current_dir(folder).output().with_context(|| format!("{shown}: not started"))?;
     let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     Ok((out.status.success(), text))
 }
 
-/// `cargo` as it called us.
+/// The `cargo` that called us, as a user calls it: what it has told us of our package would have build scripts run again that look at it (ring's does),
+/// and everything above them built again.
 pub(crate) fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Prints a line for the person at the terminal.
@@ -55,10 +74,7 @@ pub(crate) fn say(line: &str) {
 
 /// Rust files that git tracks or would track.
 pub(crate) fn rust_files() -> anyhow::Result<Vec<PathBuf>> {
-    let (ok, text) = capture(Command::new("git").args(["ls-files", "-co", "--exclude-standard", "*.rs"]))?;
-    if !ok {
-        bail!("git ls-files: {text}");
-    }
+    let text = output(Command::new("git").args(["ls-files", "-co", "--exclude-standard", "*.rs"]))?;
     Ok(text.lines().map(PathBuf::from).filter(|p| root().join(p).exists()).collect())
 }
 

@@ -1,6 +1,7 @@
 //! Finds the programs that tests run.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::SystemTime;
 
 /// Names another executable than the built one; it is then taken as it is.
@@ -31,6 +32,19 @@ pub fn oarlock() -> PathBuf {
         }
     }
     binary
+}
+
+/// `cargo`, as a user calls it: without what the one that runs this process tells it of its package. A build script that looks at that would run
+/// again, and everything above it would be built again (ring's does).
+#[must_use]
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// A built example of the package whose test is running.

@@ -39,7 +39,7 @@ mod process;
 pub mod wait;
 pub mod workload;
 
-pub use binary::{example, go, kubectl, oarlock};
+pub use binary::{cargo, example, go, kubectl, oarlock};
 pub use cluster::{Cluster, FLAGS, read};
 pub use damage::{damaged, damaged_text};
 pub use disk::Disk;

@@ -30,7 +30,7 @@ pub fn programs(names: &[&str]) -> Result<PathBuf, String> {
 }
 
 fn xtask() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = binary::cargo();
     command.args(["xtask", "peer"]);
     command
 }

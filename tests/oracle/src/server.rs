@@ -61,8 +61,7 @@ pub fn binary() -> anyhow::Result<PathBuf> {
     if let Some(binary) = std::env::var_os("OARLOCK_BIN") {
         return Ok(binary.into());
     }
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let built = oarlock_testkit::cargo()
         .args(["build", "--quiet", "-p", "oarlock", "--message-format", "json-render-diagnostics"])
         .current_dir(crate::home())
         .stderr(Stdio::inherit())
