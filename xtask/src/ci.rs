@@ -2,9 +2,7 @@
 
 use std::process::Command;
 
-use anyhow::ensure;
-
-use crate::tool::{capture, cargo, root, run as exec, say, seconds};
+use crate::tool::{cargo, output, root, run as exec, say, seconds};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -17,7 +15,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut took: Vec<(&str, f64)> = Vec::new();
     let mut step = |name: &'static str, action: &mut dyn FnMut() -> anyhow::Result<()>| -> anyhow::Result<()> {
-        say(&format!("== {name} ({} free on the disk)", room()?));
+        let before: f64 = took.iter().map(|(_, time)| time).sum();
+        say(&format!("== {name} (after {before:.0} s, {} free on the disk)", room()?));
         took.push((name, seconds(action)?.0));
         Ok(())
     };
@@ -30,8 +29,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         crate::peer::prepare();
         Ok(())
     })?;
-    step("tests", &mut || exec(cargo().args(["test", "--workspace", "--no-fail-fast"])))?;
-    step("docs", &mut || exec(docs().args(["doc", "--workspace", "--no-deps", "--document-private-items"])))?;
+    step("tests", &mut crate::tests::run)?;
+    step("docs", &mut || exec(&mut docs()))?;
     if !args.quick {
         step("seeded bugs", &mut || crate::seeded_bugs::run(&crate::seeded_bugs::Args::after_tests()))?;
     }
@@ -43,13 +42,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// For whoever reads of a run that ended for want of it.
 fn room() -> anyhow::Result<String> {
-    let (ok, text) = capture(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
-    ensure!(ok, "df: {text}");
+    let text = output(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
     Ok(text.lines().last().unwrap_or_default().trim().to_owned())
 }
 
 fn docs() -> Command {
     let mut command = cargo();
     command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
+    // With examples, third-party crates have the features that they have with tests: what clippy has checked of them will do.
+    command.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--lib", "--bins", "--examples"]);
     command
 }

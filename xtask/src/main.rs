@@ -10,6 +10,7 @@ mod oracle;
 mod peer;
 mod schema;
 mod seeded_bugs;
+mod tests;
 mod tool;
 
 use clap::{Parser, Subcommand};

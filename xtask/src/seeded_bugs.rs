@@ -1,13 +1,13 @@
 //! A safety rule counts only when the suite can fail for it: each planted bug is switched on and its test must turn red.
 //!
-//! A bug is planted behind `#[cfg(seeded_bug = "…")]` in one crate. Only that crate, and what its test needs above it, is built with the bug,
-//! in one of a few target folders for that, from which every crate that held a bug is removed again. For tests of real processes it is the
-//! program that is built so; the test is the ordinary one.
+//! A bug is planted behind `seeded_bug!("…")` (`libs/seeded-bug`). Everything that holds one is built once, with all of them asleep, in a target
+//! folder of its own; each test runs with its bug awake. For tests of real processes it is the program that is built so; the test is the
+//! ordinary one.
 
 mod bugs;
 mod nursery;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, anyhow, ensure};
@@ -16,7 +16,7 @@ use crate::tool::{root, rust_files, say, seconds};
 use bugs::{BUGS, Bug};
 use nursery::Nursery;
 
-/// How many bugs are tried at once. What has to be built for one is built mostly one crate after the other.
+/// How many bugs are tried at once.
 const LANES: usize = 2;
 
 #[derive(clap::Args)]
@@ -38,25 +38,23 @@ impl Args {
 
 /// Switches on each bug in turn; fails when one survives, or when anything but its own test fails.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let homes = homes()?;
-    let rows: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
-    let planted: BTreeSet<&str> = homes.keys().map(String::as_str).collect();
+    let planted = planted()?;
+    let rows: BTreeSet<String> = BUGS.iter().map(|bug| bug.name.to_owned()).collect();
     ensure!(planted == rows, "planted bugs and rows differ: {:?}", planted.symmetric_difference(&rows));
     let bugs: Vec<&Bug> = BUGS.iter().filter(|bug| args.only.as_deref().is_none_or(|only| only == bug.name)).collect();
     ensure!(!bugs.is_empty(), "no such bug");
 
-    let nurseries: Vec<Nursery> =
-        (0..LANES.min(bugs.len())).map(|lane| Nursery::new(lane, homes.values())).collect::<anyhow::Result<_>>()?;
+    let (took, nursery) = seconds(|| Nursery::build(&bugs))?;
+    say(&format!("built in {took:.0} s"));
     if !args.after_tests {
-        in_lanes(&nurseries, &bugs, |nursery, bug| {
+        in_lanes(&bugs, |bug| {
             nursery.passes(bug)?;
             say(&format!("{:<28} passes {}", "no bug", bug.test));
             Ok(())
         })?;
     }
-    let table = in_lanes(&nurseries, &bugs, |nursery, bug| {
-        let home = homes.get(bug.name).context("a bug without a home")?;
-        let (took, verdict) = seconds(|| nursery.verdict(bug, home))?;
+    let table = in_lanes(&bugs, |bug| {
+        let (took, verdict) = seconds(|| nursery.verdict(bug))?;
         let outcome = if verdict.is_ok() { "caught by" } else { "MISSED by" };
         let why = verdict.as_ref().err().map_or(String::new(), |why| format!("\n{why}"));
         say(&format!("{:<28} {outcome} {} ({took:.0} s){why}", bug.name, bug.test));
@@ -70,26 +68,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Does something about every bug, in each nursery about one at a time; what came of it is in the bugs' order.
-fn in_lanes<T: Send>(
-    nurseries: &[Nursery],
-    bugs: &[&Bug],
-    action: impl Fn(&Nursery, &Bug) -> anyhow::Result<T> + Sync,
-) -> anyhow::Result<Vec<T>> {
+/// Does something about every bug, in each lane about one at a time; what came of it is in the bugs' order.
+fn in_lanes<T: Send>(bugs: &[&Bug], action: impl Fn(&Bug) -> anyhow::Result<T> + Sync) -> anyhow::Result<Vec<T>> {
     let next = AtomicUsize::new(0);
-    let lane = |nursery| {
+    let lane = || {
         let mut done = Vec::new();
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(bug) = bugs.get(place) else { return Ok(done) };
             // No lane begins another one when something cannot be done.
-            let outcome = action(nursery, bug).inspect_err(|_| next.store(bugs.len(), Ordering::Relaxed))?;
+            let outcome = action(bug).inspect_err(|_| next.store(bugs.len(), Ordering::Relaxed))?;
             done.push((place, outcome));
         }
     };
     let lanes: anyhow::Result<Vec<_>> = std::thread::scope(|scope| {
-        let lane = &lane;
-        let lanes: Vec<_> = nurseries.iter().map(|nursery| scope.spawn(move || lane(nursery))).collect();
+        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
         lanes.into_iter().map(|lane| lane.join().map_err(|_| anyhow!("a lane panicked"))?).collect()
     });
     let mut done: Vec<(usize, T)> = lanes?.into_iter().flatten().collect();
@@ -97,17 +90,12 @@ fn in_lanes<T: Send>(
     Ok(done.into_iter().map(|(_, outcome)| outcome).collect())
 }
 
-/// Which package each planted bug lives in, as the sources say.
-fn homes() -> anyhow::Result<BTreeMap<String, String>> {
-    let mut homes = BTreeMap::new();
+/// The bugs that are planted in the sources.
+fn planted() -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
     for path in rust_files()?.into_iter().filter(|path| !path.starts_with("xtask")) {
         let text = std::fs::read_to_string(root().join(&path)).with_context(|| path.display().to_string())?;
-        let Some(folder) = path.iter().nth(1).and_then(|part| part.to_str()) else { continue };
-        for name in text.split("seeded_bug = \"").skip(1).filter_map(|rest| rest.split('"').next()) {
-            let home = format!("oarlock-{folder}");
-            let other = homes.insert(name.to_owned(), home.clone()).filter(|other| *other != home);
-            ensure!(other.is_none(), "{name} is planted in two crates: {home} and {other:?}");
-        }
+        names.extend(text.split("seeded_bug!(\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
     }
-    Ok(homes)
+    Ok(names)
 }

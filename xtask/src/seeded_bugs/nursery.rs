@@ -4,43 +4,42 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
-use super::bugs::{BUGS, Bug};
-use crate::tool::{capture, cargo, target};
+use super::bugs::Bug;
+use crate::tests::{Test, built};
+use crate::tool::{cargo, output, run as exec, target};
 
 /// Selected with every test: they bring the features of third-party crates that the workspace as a whole has, so that nothing is built twice
 /// and a compile cache knows it. The programs have no library, and the libraries are low and small.
 const FEATURES: [&str; 5] = ["oarlock", "oarlock-loadtests", "xtask", "oarlock-client", "oarlock-storage"];
 
-/// A target folder in which crates with bugs are built.
+/// The crate that decides whether a build holds bugs.
+const SWITCH: &str = "oarlock-seeded-bug";
+
+/// Tests and a program that hold every bug, asleep.
 pub(super) struct Nursery {
     folder: PathBuf,
-    wrapper: PathBuf,
+    tests: Vec<Test>,
+    /// What tries the program, itself without bugs.
+    outside: Vec<Test>,
 }
 
 impl Nursery {
-    /// The folder of a lane, with no trace of bugs. Cargo calls the wrapper for every crate; it adds the `--cfg` for the one that is named in the
-    /// environment, and passes the others to the compile cache if there is one.
-    pub(super) fn new<'a>(lane: usize, homes: impl IntoIterator<Item = &'a String>) -> anyhow::Result<Self> {
-        let folder = target().join("seeded-bugs").join(lane.to_string());
-        let wrapper = folder.join("rustc");
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(
-            &wrapper,
-            r#"#!/bin/sh
-case " $* " in
-*" --crate-name $SEEDED_CRATE "*) exec "$@" --cfg "seeded_bug=\"$SEEDED_BUG\"" ;;
-*) exec ${SEEDED_CACHE:+"$SEEDED_CACHE"} "$@" ;;
-esac
-"#,
-        )?;
-        std::fs::set_permissions(&wrapper, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        let nursery = Self { folder, wrapper };
-        if nursery.folder.join("debug").exists() {
-            nursery.remove(homes)?;
-        } else {
-            nursery.take_over()?;
+    /// Builds what the tests of these bugs need.
+    pub(super) fn build(bugs: &[&Bug]) -> anyhow::Result<Self> {
+        let mut nursery = Self { folder: target().join("seeded-bugs"), tests: Vec::new(), outside: Vec::new() };
+        nursery.prepare()?;
+        let (programs, tests): (Vec<&Bug>, Vec<&Bug>) = bugs.iter().partition(|bug| bug.program);
+        if !tests.is_empty() {
+            nursery.tests = built(nursery.with_bugs(cargo().arg("test").args(selected(&tests))))?;
+        }
+        if !programs.is_empty() {
+            exec(nursery.with_bugs(cargo().args(["build", "-p", "oarlock"])))?;
+            // With all packages, so that what the ordinary tests have built will do.
+            let suites: BTreeSet<_> = programs.iter().filter_map(|bug| bug.suite).collect();
+            let suites = suites.into_iter().flat_map(|suite| ["--test", suite]);
+            nursery.outside = built(cargo().args(["test", "--workspace"]).args(suites))?;
         }
         Ok(nursery)
     }
@@ -53,10 +52,8 @@ esac
     }
 
     /// Whether the bug's own test, and nothing else, fails with it.
-    pub(super) fn verdict(&self, bug: &Bug, home: &String) -> anyhow::Result<Result<(), String>> {
-        self.remove([home])?;
-        let (passed, text) = self.test(bug, Some(home))?;
-        self.remove([home])?;
+    pub(super) fn verdict(&self, bug: &Bug) -> anyhow::Result<Result<(), String>> {
+        let (passed, text) = self.test(bug, Some(bug.name))?;
         Ok(match failed(&text).as_slice() {
             [own] if own.ends_with(bug.test) && !passed => Ok(()),
             [] if passed && ran(&text, bug) => Err("its test passes with it".to_owned()),
@@ -65,81 +62,73 @@ esac
         })
     }
 
-    /// Begins with the libraries that the ordinary build has made, if any, so that only what a bug changes is built again. Programs and tests,
-    /// most of the bytes, stay behind. Libraries are linked: a compiler replaces a file, it does not write into one.
-    fn take_over(&self) -> anyhow::Result<()> {
+    /// Runs a bug's test, with a bug awake or without; whether it passed, and what it said.
+    fn test(&self, bug: &Bug, awake: Option<&str>) -> anyhow::Result<(bool, String)> {
+        let own = |test: &&Test| test.package == bug.package && test.suite.as_deref() == bug.suite;
+        let tests = if bug.program { &self.outside } else { &self.tests };
+        let test = tests.iter().find(own).with_context(|| format!("no such tests: {} {:?}", bug.package, bug.suite))?;
+        let mut command = test.command();
+        command.arg(bug.test).env("OARLOCK_SEEDED_BUG", awake.unwrap_or_default());
+        if bug.program {
+            command.env("OARLOCK_BIN", self.folder.join("debug/oarlock"));
+        }
+        test.capture(&mut command)
+    }
+
+    /// Makes the folder. It begins with the libraries that the ordinary build has made, if any, so that only what has bugs, and what stands upon
+    /// that, is built again. Programs and tests, most of the bytes, stay behind. Libraries are linked: a compiler replaces a file, it does not
+    /// write into one.
+    fn prepare(&self) -> anyhow::Result<()> {
         let (from, to) = (target().join("debug"), self.folder.join("debug"));
-        if !from.join("deps").exists() {
+        std::fs::create_dir_all(&self.folder)?;
+        // Cargo calls it for every crate. It passes all but one to the compile cache, if there is one.
+        let wrapper = format!(
+            r#"#!/bin/sh
+case " $* " in
+*" --crate-name {} "*) exec "$@" --cfg 'seeded_bug="any"' ;;
+*) exec ${{SEEDED_CACHE:+"$SEEDED_CACHE"}} "$@" ;;
+esac
+"#,
+            SWITCH.replace('-', "_")
+        );
+        std::fs::write(self.wrapper(), wrapper)?;
+        std::fs::set_permissions(self.wrapper(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        if to.exists() || !from.join("deps").exists() {
             return Ok(());
         }
         std::fs::create_dir_all(to.join("deps"))?;
-        let (ok, text) = capture(
-            Command::new("cp").arg("--archive").args([from.join(".fingerprint"), from.join("build")]).arg(&to),
-        )?;
-        ensure!(ok, "{text}");
+        output(Command::new("cp").arg("--archive").args([from.join(".fingerprint"), from.join("build")]).arg(&to))?;
         for file in std::fs::read_dir(from.join("deps"))? {
             let (path, name) = file.map(|file| (file.path(), file.file_name()))?;
             if path.extension().is_some_and(|ending| ["rlib", "rmeta", "so"].iter().any(|known| ending == *known)) {
                 std::fs::hard_link(&path, to.join("deps").join(name)).with_context(|| path.display().to_string())?;
             }
         }
-        Ok(())
+        output(cargo().args(["clean", "-p", SWITCH, "--target-dir"]).arg(&self.folder)).map(drop)
     }
 
-    /// Forgets what was built of these packages, with a bug or without.
-    fn remove<'a>(&self, packages: impl IntoIterator<Item = &'a String>) -> anyhow::Result<()> {
-        let mut command = cargo();
-        command.args(["clean", "--target-dir"]).arg(&self.folder);
-        for package in packages {
-            command.args(["-p", package]);
-        }
-        let (ok, text) = capture(&mut command)?;
-        if !ok {
-            bail!("{text}");
-        }
-        Ok(())
+    fn wrapper(&self) -> PathBuf {
+        self.folder.join("rustc")
     }
 
-    /// Runs a bug's test, with the bug when its crate is given; whether it passed, and what it said.
-    fn test(&self, bug: &Bug, home: Option<&str>) -> anyhow::Result<(bool, String)> {
-        let name = if home.is_some() { bug.name } else { "" };
-        let mut command = if bug.program { self.build_program() } else { self.test_here(bug) };
+    /// A command of cargo that builds in the folder, with bugs.
+    fn with_bugs<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let cache = std::env::var_os("RUSTC_WRAPPER").unwrap_or_default();
-        command.env("RUSTC_WRAPPER", &self.wrapper).env("SEEDED_CACHE", cache).env("CARGO_INCREMENTAL", "0");
-        command.env("SEEDED_CRATE", home.unwrap_or("none").replace('-', "_")).env("SEEDED_BUG", name);
-        let (passed, text) = capture(&mut command)?;
-        if !bug.program || !passed {
-            return Ok((passed, text));
-        }
-        // With all packages, so that what the ordinary tests have built will do.
-        let mut command = cargo();
-        command.args(["test", "--workspace", "--test"]).args(bug.suite).args(["--", bug.test]);
-        capture(command.env("OARLOCK_BIN", self.folder.join("debug/oarlock")))
+        command.env("RUSTC_WRAPPER", self.wrapper()).env("SEEDED_CACHE", cache).env("CARGO_INCREMENTAL", "0");
+        command.env("CARGO_TARGET_DIR", &self.folder)
     }
+}
 
-    fn build_program(&self) -> Command {
-        let mut command = cargo();
-        command.args(["build", "-p", "oarlock", "--target-dir"]).arg(&self.folder);
-        command
+/// The packages and suites of these bugs, as cargo's arguments.
+fn selected(bugs: &[&Bug]) -> Vec<&'static str> {
+    let packages: BTreeSet<_> = bugs.iter().map(|bug| bug.package).chain(FEATURES).collect();
+    let suites: BTreeSet<_> = bugs.iter().filter_map(|bug| bug.suite).collect();
+    let mut arguments: Vec<_> = packages.into_iter().flat_map(|package| ["-p", package]).collect();
+    arguments.extend(suites.into_iter().flat_map(|suite| ["--test", suite]));
+    if bugs.iter().any(|bug| bug.suite.is_none()) {
+        arguments.push("--lib");
     }
-
-    /// The test of a crate with a bug. A suite is found by its name among all packages of the table; for a test inside a library only this one is
-    /// selected, because cargo builds the tests of every library it is given.
-    fn test_here(&self, bug: &Bug) -> Command {
-        let mut command = cargo();
-        command.args(["test", "--no-fail-fast", "--target-dir"]).arg(&self.folder);
-        let packages = BUGS.iter().filter(|row| !row.program).map(|row| row.package);
-        let packages = packages.filter(|package| bug.suite.is_some() || *package == bug.package);
-        for package in packages.chain(FEATURES).collect::<BTreeSet<_>>() {
-            command.args(["-p", package]);
-        }
-        match bug.suite {
-            Some(suite) => command.args(["--test", suite]),
-            None => command.arg("--lib"),
-        };
-        command.args(["--", bug.test]);
-        command
-    }
+    arguments
 }
 
 /// The tests that libtest reports as failed.
