@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use oarlock_client::Object;
 use oarlock_meta::Revision;
@@ -77,8 +78,19 @@ pub struct Read<T> {
 #[derive(Debug)]
 pub struct Relay<T> {
     mouth: Mutex<Mouth<T>>,
+    /// Whether the reflector has a watch: without one it does not know that nothing has happened.
+    watches: AtomicBool,
     ear: Mutex<Ear<T>>,
     heard: Notify,
+}
+
+/// The reflector has a watch, as long as this lives.
+pub(crate) struct Watching<'a>(&'a AtomicBool);
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -91,15 +103,17 @@ struct Mouth<T> {
 struct Ear<T> {
     /// The epoch of the teller that is believed.
     believed: Option<Revision>,
-    /// Of one series.
+    /// Of one series. While nobody follows, only the last one: who begins to needs no other.
     waiting: VecDeque<Stretch<T>>,
+    followed: bool,
 }
 
 impl<T> Default for Relay<T> {
     fn default() -> Self {
         Self {
             mouth: Mutex::new(Mouth { series: 0, to: None }),
-            ear: Mutex::new(Ear { believed: None, waiting: VecDeque::new() }),
+            watches: AtomicBool::new(false),
+            ear: Mutex::new(Ear { believed: None, waiting: VecDeque::new(), followed: false }),
             heard: Notify::new(),
         }
     }
@@ -129,7 +143,7 @@ impl<T> Relay<T> {
         if ear.believed != Some(epoch) {
             return;
         }
-        if ear.waiting.back().is_some_and(|last| last.series != stretch.series) {
+        if !ear.followed || ear.waiting.back().is_some_and(|last| last.series != stretch.series) {
             ear.waiting.clear();
         }
         if ear.waiting.len() == WAITING {
@@ -138,6 +152,17 @@ impl<T> Relay<T> {
         ear.waiting.push_back(stretch);
         drop(ear);
         self.heard.notify_one();
+    }
+
+    /// Whether the reflector has a watch now, so that silence means that nothing has happened.
+    pub fn watches(&self) -> bool {
+        self.watches.load(Ordering::Relaxed)
+    }
+
+    /// The reflector has a watch from now on.
+    pub(crate) fn watching(&self) -> Watching<'_> {
+        self.watches.store(true, Ordering::Relaxed);
+        Watching(&self.watches)
     }
 
     /// Whether what is read is told.
@@ -159,11 +184,17 @@ impl<T> Relay<T> {
         }
     }
 
-    /// The series that a reflector may follow whose watch has just brought it from `before` to `at`: one that is at most so much behind.
+    /// The series that a reflector follows from now on whose watch has just brought it from `before` to `at`: one that is at most so much behind.
     pub(crate) fn join(&self, before: Revision, at: Revision) -> Option<u64> {
-        let ear = self.ear.lock();
-        let newest = ear.waiting.back()?;
-        (newest.from <= at && newest.to >= before).then_some(newest.series)
+        let mut ear = self.ear.lock();
+        let series = ear.waiting.back().filter(|newest| newest.from <= at && newest.to >= before)?.series;
+        ear.followed = true;
+        Some(series)
+    }
+
+    /// The reflector follows nobody any more.
+    pub(crate) fn leave(&self) {
+        self.ear.lock().followed = false;
     }
 
     /// The next stretch of a series for one who stands at `at`; `None` when there will be none. Cancel safe.

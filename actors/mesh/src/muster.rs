@@ -13,6 +13,8 @@ use crate::inspect::{AT_ONCE, everybody};
 pub(crate) const ACTORS: &str = "actors";
 /// Actors in one answer: what they show of their state may be long, and a message carries a megabyte.
 const PAGE: usize = 128;
+/// Actors of one member: a process has some hundred, and who tells of more and more is not believed.
+const MOST: usize = 4096;
 /// Of the state that an actor shows, in bytes; more is left out.
 const SHOWN: usize = 4096;
 
@@ -53,6 +55,9 @@ async fn pages(bus: &Bus, member: &Identity, budget: Duration) -> Result<Vec<Act
         }
         if page_of == 0 || !page.more {
             return Ok(actors);
+        }
+        if actors.len() > MOST {
+            return Err(AskError::Garbled(format!("more than {MOST} actors")));
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use oarlock_bus::proto::bus::v1::FailureCode;
+use oarlock_bus::proto::mesh::v1::{ActorsAnswer, Here};
 use oarlock_bus::trace::{self, TraceContext};
 use oarlock_bus::{AskError, Bus, Decline, Exchange, Identity, Pattern, Role, Subject};
 use oarlock_mesh::muster::muster;
@@ -283,4 +284,36 @@ async fn everybody_tells_of_all_its_actors_and_who_does_not_is_told_of() {
     assert_eq!(*own["8"], "x");
     assert_eq!(*own["7"], "100002 bytes, see /debug/actors of the process");
     assert!(own["hanging"].is_null(), "shown all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_tells_of_ever_more_actors_is_not_heard_to_the_end() {
+    let system = System::start(Options::default()).await.unwrap();
+    let exchange = Exchange::new();
+    let (asker, liar) = (member(&exchange, Role::ApiServer, "asker"), member(&exchange, Role::Node, "liar"));
+    attend(&system, &asker).await.unwrap();
+    let mut asks = liar.serve(&Pattern::member(liar.identity()), 4).await.unwrap();
+    let mut actor = serde_json::to_value(system.snapshot().first().unwrap()).unwrap();
+    let lies = async {
+        liar.hint(&Subject::presence(liar.identity()), &Here {}).unwrap();
+        let mut told = 0_u64;
+        while let Ok(ask) = asks.next().await.ok_or("over") {
+            let page = (0..128).map(|_| {
+                told += 1;
+                actor["key"] = told.to_string().into();
+                serde_json::to_vec(&actor).unwrap().into()
+            });
+            let page = ActorsAnswer { actors: page.collect(), more: true };
+            ask.answer(&page).await.unwrap();
+        }
+    };
+    let asked = async {
+        clock::sleep(Duration::from_secs(8)).await;
+        muster(&asker, Duration::from_secs(1)).await.unwrap()
+    };
+    let present = tokio::select! {
+        () = lies => panic!("nobody asks any more"),
+        present = asked => present,
+    };
+    assert_eq!(present[0].actors, Err(AskError::Garbled("more than 4096 actors".to_owned())));
 }

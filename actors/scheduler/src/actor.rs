@@ -22,6 +22,7 @@ use oarlock_meta::Revision;
 use oarlock_runtime::kind::{ActorKind, Phase};
 use oarlock_runtime::{Failure, Instant, LoopCtx, LoopHandle, System, clock};
 use oarlock_schema::resource;
+use oarlock_seeded_bug::seeded_bug;
 
 use crate::engine::Engine;
 use crate::intern::Sym;
@@ -30,6 +31,7 @@ use crate::project::PodView;
 use crate::queue::Stamp;
 
 mod bind;
+mod catch_up;
 mod condition;
 mod decide;
 mod duties;
@@ -48,6 +50,7 @@ mod verdict;
 mod tests;
 
 use bind::Outcome;
+use catch_up::catch_up;
 use duties::Duties;
 use feed::Feed;
 use hearing::{Asked, Hearing};
@@ -116,11 +119,7 @@ impl Scheduler {
     /// # Errors
     /// [`Error`].
     pub async fn spawn(system: &System, client: Client, config: Config) -> Result<Self, Error> {
-        let Some(name) = config.names.first().cloned() else { return Err(Error::Nameless) };
-        let client = client.with_timeout(CALL);
-        let recorder = Recorder::start(system, client.clone(), &name, "").await?;
-        let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
-        let set = Arc::new(Set { client, informers, recorder, config });
+        let (name, set) = Set::new(system, client, config).await?;
         let handle = system.spawn_loop(&SCHEDULER, name, move |ctx| run(ctx, Arc::clone(&set))).await?;
         Ok(Self { handle })
     }
@@ -140,6 +139,17 @@ struct Set {
     config: Config,
 }
 
+impl Set {
+    /// With the name of the actor that it is for.
+    async fn new(system: &System, client: Client, config: Config) -> Result<(String, Arc<Self>), Error> {
+        let Some(name) = config.names.first().cloned() else { return Err(Error::Nameless) };
+        let client = client.with_timeout(CALL);
+        let recorder = Recorder::start(system, client.clone(), &name, "").await?;
+        let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
+        Ok((name, Arc::new(Self { client, informers, recorder, config })))
+    }
+}
+
 async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
     let intake = Intake::open(&set.informers, &set.config.names).await?;
     loop {
@@ -149,18 +159,11 @@ async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
             Err(error) => tracing::warn!(actor = ctx.name(), %error, "scheduler waits for its informers"),
         }
     }
-    if ctx.incarnation() > 1 {
-        catch_up(&ctx, &set, &intake).await;
+    let again = ctx.incarnation() > 1 && !seeded_bug!("restart_without_catch_up");
+    if again && !catch_up(&ctx, &set.client, &intake.pods()).await {
+        return Ok(());
     }
     Shell::new(ctx, set, intake).run().await
-}
-
-/// Waits until the cache has seen what the incarnation before may have bound: it must not be decided about twice.
-/// The apiserver refuses a second binding anyway, so this is bounded.
-async fn catch_up(ctx: &LoopCtx, set: &Set, intake: &Intake) {
-    if let Some(Err(error)) = ctx.or_stop(latest(&set.client, &intake.pods())).await {
-        tracing::warn!(actor = ctx.name(), error, "scheduler starts again on what its informers have");
-    }
 }
 
 /// Waits until `cache` has come past everything that was bound until now.

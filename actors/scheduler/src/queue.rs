@@ -288,14 +288,15 @@ impl Queue {
         self.back_off(&uid);
     }
 
-    /// Puts a pod back to where it was before its attempt, which came to nothing that counts.
-    pub(crate) fn again(&mut self, uid: &str) {
-        let Some(queued) = self.pods.get_mut(uid) else { return };
+    /// Puts a pod back to where it was before its attempt, which came to nothing that counts; whether it is here at all.
+    pub(crate) fn again(&mut self, uid: &str) -> bool {
+        let Some(queued) = self.pods.get_mut(uid) else { return false };
         if queued.place == Place::InFlight {
             queued.attempts = queued.attempts.saturating_sub(1);
             let uid = Arc::clone(&queued.pod.uid);
             self.activate(&uid);
         }
+        true
     }
 
     /// Tells an event. Pods that one of their rejecting plugins thinks schedulable now are queued again.

@@ -73,6 +73,12 @@ pub(super) const BUGS: &[Bug] = &[
         None,
         "a_unit_is_acted_for_when_the_caches_have_come_past_its_epoch",
     ),
+    bug(
+        "restart_without_catch_up",
+        "oarlock-scheduler",
+        None,
+        "the_room_of_a_binding_that_it_has_not_seen_is_not_given_away",
+    ),
     bug("told_without_claim", "oarlock-scheduler", None, "what_is_written_is_written_under_the_claim_that_it_is_for"),
     bug("told_of_any_revision", "oarlock-scheduler", None, "what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one"),
     bug("victims_unchecked", "oarlock-scheduler", None, "the_arbiter_looks_at_victims_again"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use oarlock_client::{Event, ListOptions, VersionMatch, WatchStream};
 use oarlock_meta::{Revision, Status};
-use oarlock_runtime::{LoopCtx, clock};
+use oarlock_runtime::{Instant, LoopCtx, clock, rng};
 use oarlock_schema::Str;
 use oarlock_seeded_bug::seeded_bug;
 
@@ -27,6 +27,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 const OVERTIME: Duration = Duration::from_secs(30);
 /// Who is told what another process reads hears something this often, or does not rely on it.
 const TOLD: Duration = Duration::from_secs(1);
+/// Who is told no more does not rely on it again for about as long: where much is lost, every loss costs a watch.
+const ALONE: Duration = Duration::from_secs(1);
 
 /// Why an attempt ended.
 pub(super) enum End {
@@ -50,6 +52,8 @@ pub(super) struct Session<T> {
     /// Where to go on; none to start over.
     pub(super) resume: Option<Revision>,
     pub(super) seen: Seen,
+    /// Until then nobody else is relied on.
+    alone: Instant,
 }
 
 type Items<T> = BTreeMap<Key, Arc<Item<T>>>;
@@ -57,7 +61,7 @@ type Items<T> = BTreeMap<Key, Arc<Item<T>>>;
 impl<T: Project> Session<T> {
     pub(super) fn new(ctx: LoopCtx, source: Arc<Source>, cache: Arc<Cache<T>>) -> Self {
         let resume = position(&cache);
-        Self { ctx, source, cache, resume, seen: Seen { watch_list: true, ..Seen::default() } }
+        Self { ctx, source, cache, resume, seen: Seen { watch_list: true, ..Seen::default() }, alone: clock::now() }
     }
 
     pub(super) fn publish(&mut self, doing: &'static str) {
@@ -85,6 +89,8 @@ impl<T: Project> Session<T> {
             }
         };
         self.publish("watching");
+        let cache = Arc::clone(&self.cache);
+        let watching = cache.relay().watching();
         loop {
             let Ok(batch) = clock::timeout_at(ends, stream.next()).await else {
                 return Err(End::Failed(broken("the watch outlived its time")));
@@ -93,8 +99,10 @@ impl<T: Project> Session<T> {
             self.seen.failures = 0;
             let before = self.cache.revision();
             self.follow(batch).await?;
-            if let Some(series) = self.cache.relay().join(before, self.cache.revision()) {
-                drop(stream);
+            if self.alone.passed()
+                && let Some(series) = cache.relay().join(before, cache.revision())
+            {
+                drop((watching, stream));
                 return Err(self.told(series).await);
             }
         }
@@ -112,7 +120,11 @@ impl<T: Project> Session<T> {
             let news = deltas.into_iter().filter(|delta| delta.revision() > at);
             self.cache.apply(news.chain([Delta::Mark(to)]));
             self.resume = position(&self.cache);
+            // Where many wait, others get a turn in between.
+            tokio::task::yield_now().await;
         }
+        self.cache.relay().leave();
+        self.alone = clock::after(rng::jitter(ALONE, 50));
         End::Untold
     }
 

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use oarlock_meta::Status;
 use oarlock_runtime::{System, Universe, clock};
 use tokio::sync::mpsc::Receiver;
 
@@ -90,6 +91,41 @@ fn who_believes_nobody_any_more_watches_at_once() {
         hearer.relay().believe(None);
         until(|| fake.asked("watch") > asked).await;
         assert!(began.elapsed() < Duration::from_millis(10));
+    });
+}
+
+#[test]
+fn who_loses_much_of_what_is_told_watches_for_a_while() {
+    Universe::sweep(0..8, || async {
+        let fake = Fake::default();
+        let (_system, _teller, hearer, told) = pair(&fake).await;
+        let hand = async |read: Read<Config>| {
+            if chance(2) {
+                hearer.relay().hear(EPOCH, read.stretch);
+            }
+        };
+        let (began, story) = (clock::now(), async {
+            for _ in 0..20 {
+                ten_changes(&fake, &hearer).await;
+            }
+        });
+        during(story, told, hand).await;
+        let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+        assert!(fake.asked("watch") <= 4 + 2 * seconds, "{} in {seconds} s", fake.asked("watch"));
+    });
+}
+
+#[test]
+fn that_nothing_has_happened_is_known_only_by_who_has_a_watch() {
+    Universe::sweep(0..8, || async {
+        let fake = Fake::default();
+        let (_system, teller, _hearer, _told) = pair(&fake).await;
+        until(|| teller.relay().watches()).await;
+        fake.behave(|server| server.down = Some(Status::service_unavailable("away")));
+        fake.cut();
+        until(|| !teller.relay().watches()).await;
+        fake.behave(|server| server.down = None);
+        until(|| teller.relay().watches()).await;
     });
 }
 

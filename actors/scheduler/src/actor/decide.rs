@@ -52,7 +52,10 @@ impl Shell {
             unsent.iter().for_each(|sent| self.give_back(&sent.popped.pod, now));
         }
         for uid in self.proposals.due(at, self.intake.pods().revision()) {
-            self.engine.queue.again(&uid);
+            if !self.engine.queue.again(&uid) {
+                // It is gone, or somebody has bound it: nothing else will come of it here.
+                self.proposals.done(&uid);
+            }
         }
     }
 

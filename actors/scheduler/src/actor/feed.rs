@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use oarlock_bus::proto::scheduler::v1 as wire;
 use oarlock_bus::{Bus, Heard, Hint, Hints, Pattern, Role, Subject};
-use oarlock_informer::{Cache, Read};
+use oarlock_informer::Cache;
 use oarlock_mesh::{Claim, Placement};
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, LoopCtx, clock};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::project::PodView;
 
@@ -32,7 +32,7 @@ const READ: usize = 256;
 const REST: Duration = Duration::from_micros(200);
 /// But no longer than that, and not if it is full.
 const MOST: Duration = Duration::from_millis(20);
-/// After so long without a message an empty one says that there was nothing to tell.
+/// After so long without a message an empty one says that there was nothing to tell, if there is a watch that would have.
 const HELLO: Duration = Duration::from_millis(250);
 
 /// The tasks of one incarnation. They end when it is dropped.
@@ -64,16 +64,16 @@ impl Feed {
         self.mouth = None;
         let Some(epoch) = epoch else { return };
         let (over, mouth) = oneshot::channel();
-        let told = self.pods.relay().tell(READ);
         // Otherwise this incarnation is over.
-        if ctx.spawn("tell-pods", tell(bus.clone(), epoch, told, over)).is_ok() {
+        if ctx.spawn("tell-pods", tell(bus.clone(), epoch, Arc::clone(&self.pods), over)).is_ok() {
             self.mouth = Some((epoch, mouth));
         }
     }
 }
 
 /// Tells what is read, until nobody holds the other end of `over`.
-async fn tell(bus: Bus, epoch: Revision, mut read: mpsc::Receiver<Read<PodView>>, mut over: oneshot::Sender<()>) {
+async fn tell(bus: Bus, epoch: Revision, pods: Arc<Cache<PodView>>, mut over: oneshot::Sender<()>) {
+    let mut read = pods.relay().tell(READ);
     let subject = match Subject::feed(Role::Scheduler, TOPIC) {
         Ok(subject) => subject,
         Err(error) => return tracing::error!(%error, "pods cannot be told"),
@@ -89,8 +89,8 @@ async fn tell(bus: Bus, epoch: Revision, mut read: mpsc::Receiver<Read<PodView>>
         let mut letter = match (next, &last) {
             (Ok(Some(read)), _) => Letter::of(epoch, read, &mut samples),
             (Ok(None), _) => return,
-            (Err(_), Some(last)) => last.after(),
-            (Err(_), None) => continue,
+            (Err(_), Some(last)) if pods.relay().watches() => last.after(),
+            (Err(_), _) => continue,
         };
         while !letter.is_full() {
             let more = clock::timeout_at(free, read.recv()).await.ok().flatten();

@@ -16,6 +16,7 @@ use super::{Config, KINDS, Scheduler};
 
 mod fake;
 mod preemption;
+mod restart;
 
 use fake::{Fake, Fault, node, pod};
 

@@ -45,11 +45,13 @@ pub(crate) struct PodView {
     pub(crate) told: Option<Box<Told>>,
 }
 
-/// What makes up most of a pod, and does not matter for where it runs.
+/// What makes up most of a pod, and does not matter for where it runs: what its containers do, and are told.
 const UNREAD: &[&[&str]] = &[
     MANAGED,
     &["metadata", "annotations"],
+    &["spec", "ephemeralContainers"],
     &["spec", "volumes"],
+    &["status", "ephemeralContainerStatuses"],
     &["spec", "containers", "args"],
     &["spec", "containers", "command"],
     &["spec", "containers", "env"],
@@ -60,6 +62,16 @@ const UNREAD: &[&[&str]] = &[
     &["spec", "containers", "securityContext"],
     &["spec", "containers", "startupProbe"],
     &["spec", "containers", "volumeMounts"],
+    &["spec", "initContainers", "args"],
+    &["spec", "initContainers", "command"],
+    &["spec", "initContainers", "env"],
+    &["spec", "initContainers", "envFrom"],
+    &["spec", "initContainers", "lifecycle"],
+    &["spec", "initContainers", "livenessProbe"],
+    &["spec", "initContainers", "readinessProbe"],
+    &["spec", "initContainers", "securityContext"],
+    &["spec", "initContainers", "startupProbe"],
+    &["spec", "initContainers", "volumeMounts"],
 ];
 
 impl Project for PodView {

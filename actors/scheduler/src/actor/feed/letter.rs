@@ -199,7 +199,12 @@ mod tests {
         let mut pod = json!({
             "metadata": {"name": format!("p{number}"), "namespace": "default", "uid": format!("u{number}"), "resourceVersion": number.to_string(),
                 "generation": 1, "creationTimestamp": "2026-01-02T03:04:05Z", "labels": {"app": "x"}, "annotations": {"long": "x"}},
-            "spec": {"containers": [{"name": "c", "image": "i:1", "env": [{"name": "SECRET", "value": "hidden"}]}], "schedulerName": "default-scheduler"},
+            "spec": {
+                "containers": [{"name": "c", "image": "i:1", "env": [{"name": "SECRET", "value": "hidden"}]}],
+                "initContainers": [{"name": "i", "image": "i:1", "args": ["hidden"]}],
+                "ephemeralContainers": [{"name": "e", "image": "hidden:1"}],
+                "schedulerName": "default-scheduler",
+            },
             "status": {"phase": "Pending"},
         });
         for (place, value) in change {

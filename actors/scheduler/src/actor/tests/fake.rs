@@ -36,6 +36,8 @@ struct State {
     fences: Vec<(String, String)>,
     /// Conditions of waiting pods stay on their way.
     held: bool,
+    /// Watches do not tell that a pod has its node, nor what comes after that.
+    unseen: bool,
     /// Patches whose precondition did not hold.
     conflicts: usize,
     /// Deletions leave a pod terminating.
@@ -126,6 +128,12 @@ impl Fake {
     /// Patches that were about another object, or another revision of it.
     pub(super) fn conflicts(&self) -> usize {
         self.state.lock().conflicts
+    }
+
+    /// From now on, or no more, watches do not come past the first pod that has its node.
+    pub(super) fn hide_bindings(&self, unseen: bool) {
+        self.state.lock().unseen = unseen;
+        self.changed.notify_waiters();
     }
 
     async fn let_go(&self) {
@@ -343,7 +351,8 @@ impl Watch for Stream {
             let events: Vec<Event> = {
                 let state = self.fake.state.lock();
                 let news = state.log.iter().filter(|entry| entry.0 > self.from && entry.1 == self.of.plural);
-                news.map(|(_, _, change, value)| {
+                let told = news.take_while(|entry| !(state.unseen && entry.3["spec"]["nodeName"].is_string()));
+                told.map(|(_, _, change, value)| {
                     let object = object(self.of, value);
                     match change {
                         Change::Added => Event::Added(object),

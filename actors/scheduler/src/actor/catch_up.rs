@@ -1,0 +1,55 @@
+//! What a new incarnation waits for: the bindings of the one before.
+//!
+//! The tasks of that one have ended, so everything that it has bound is in the store. But the cache may lag, and the engine begins empty: a
+//! binding that it did not see would leave the pod's room to be given to another.
+
+use std::time::Duration;
+
+use oarlock_client::{Client, ListOptions};
+use oarlock_informer::Cache;
+use oarlock_meta::{Revision, Status};
+use oarlock_runtime::{LoopCtx, clock};
+use oarlock_schema::resource;
+
+use crate::project::PodView;
+
+/// The pause after a list that failed.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Pods of one page of a list.
+const PAGE: u64 = 500;
+
+/// Waits until the cache shows every pod as it was in the store when this was called, or later; `false` when asked to stop.
+pub(super) async fn catch_up(ctx: &LoopCtx, client: &Client, pods: &Cache<PodView>) -> bool {
+    let newest = loop {
+        match ctx.or_stop(newest(client)).await {
+            None => return false,
+            Some(Ok(revision)) => break revision,
+            Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "what was bound is not to be had"),
+        }
+        if !ctx.sleep(AGAIN).await {
+            return false;
+        }
+    };
+    loop {
+        match ctx.or_stop(pods.at_least(newest, clock::after(super::SYNC))).await {
+            None => return false,
+            Some(Ok(())) => return true,
+            Some(Err(lagging)) => tracing::warn!(actor = ctx.name(), %lagging, "scheduler waits for what was bound"),
+        }
+    }
+}
+
+/// The revision of the pod that was written last. Other than the store's, it comes to every cache of pods at once: as that pod's own event. Who was
+/// deleted since leaves room.
+async fn newest(client: &Client) -> Result<Revision, Status> {
+    let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
+    let (mut options, mut newest) = (ListOptions { limit: PAGE, ..ListOptions::default() }, Revision::ZERO);
+    loop {
+        let page = client.list(pods, "", options.clone()).await?;
+        newest = page.items.iter().map(|pod| pod.revision).fold(newest, Revision::max);
+        if page.continue_token.is_empty() {
+            return Ok(newest);
+        }
+        options.continue_token = page.continue_token;
+    }
+}
