@@ -1,12 +1,13 @@
 //! The workspace's tests: built by cargo, started by us.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, anyhow, ensure};
 use cargo_metadata::{Artifact, Message, MetadataCommand, Package};
 
-use crate::tool::{capture_in, cargo, root, run as exec, say};
+use crate::tool::{capture_in, cargo, root, run as exec, say, target};
 
 /// Whose tests are all in virtual time: they do not notice how long they wait for a processor.
 const VIRTUAL: &str = "oarlock-tests-sim";
@@ -21,11 +22,12 @@ pub(crate) struct Test {
     home: PathBuf,
 }
 
-/// Builds everything and runs every test. What is in virtual time fills the pauses of the others.
+/// Builds everything and runs every test. What is in virtual time fills the pauses of the others. In the end lists what was left out on this machine.
 ///
 /// # Errors
 /// When something does not build, or with the names of what failed, after everything has run.
 pub(crate) fn run() -> anyhow::Result<()> {
+    fs::write(skipped(), "")?;
     let mut tests = built(cargo().args(["test", "--workspace"]))?;
     tests.sort_by(|a, b| (&a.package, &a.suite).cmp(&(&b.package, &b.suite)));
     let (beside, tests): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(|test| test.package == VIRTUAL);
@@ -35,9 +37,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
         failed.extend(beside.join().map_err(|_| anyhow!("what ran beside panicked"))??);
         Ok(failed)
     })?;
-    exec(cargo().args(["test", "--workspace", "--doc"]))?;
+    let docs = exec(cargo().args(["test", "--workspace", "--doc"]));
+    let left_out = fs::read_to_string(skipped())?;
+    say(&format!("tests that were left out on this machine: {}\n{left_out}", left_out.lines().count()));
     ensure!(failed.is_empty(), "tests failed in {}", failed.join(", "));
-    Ok(())
+    docs
+}
+
+/// Where tests write that they are left out (`oarlock_testkit::skipped!`).
+fn skipped() -> PathBuf {
+    target().join("skipped")
 }
 
 /// Builds the tests that a command of cargo would run.
@@ -106,6 +115,7 @@ impl Test {
 
     fn of_program(&self, mut command: Command) -> Command {
         command.env("CARGO_MANIFEST_DIR", &self.home).env("CARGO_PKG_NAME", &self.package);
+        command.env("OARLOCK_SKIPPED", skipped());
         command
     }
 

@@ -76,7 +76,7 @@ impl Cluster {
         match oarlock_testkit::programs(&[program, "etcdctl"]) {
             Ok(_) => Some(Arc::new(Self { program, members, secured, running: Mutex::default() })),
             Err(why) => {
-                eprintln!("SKIPPED: {why}: the contract over {program} was not tried");
+                oarlock_testkit::skipped!("{why}: the contract over {program} was not tried");
                 None
             }
         }

@@ -12,7 +12,7 @@ const QUICK: [&str; 4] = ["--heartbeat-interval", "20", "--election-timeout", "2
 /// A cluster, or a loud word where there is none. Listed in docs/operations/tests.md.
 fn cluster(count: usize, flags: &[&str]) -> Option<Etcd> {
     let flags = [&QUICK, flags].concat();
-    Etcd::of("etcd", count, false, &flags).map_err(|why| eprintln!("SKIPPED: {why}: etcd was not tried")).ok()
+    Etcd::of("etcd", count, false, &flags).map_err(|why| oarlock_testkit::skipped!("{why}: etcd was not tried")).ok()
 }
 
 async fn open(endpoints: Vec<String>) -> Result<EtcdLog, Error> {
@@ -212,7 +212,7 @@ async fn an_old_server_is_refused_by_name() {
     let got = Command::new("apt-get").args(["download", "etcd-server"]).current_dir(folder.path()).output();
     let package = std::fs::read_dir(folder.path()).unwrap().find_map(|file| Some(file.ok()?.path()));
     let (Ok(_), Some(package)) = (got, package) else {
-        eprintln!("SKIPPED: no Debian package of etcd 3.4: an old server was not tried");
+        oarlock_testkit::skipped!("no Debian package of etcd 3.4: an old server was not tried");
         return;
     };
     let unpacked = Command::new("dpkg-deb").arg("-x").arg(package).arg(folder.path()).status().unwrap();

@@ -115,7 +115,8 @@ async fn after_a_restore_revisions_have_risen() {
 async fn a_snapshot_goes_into_etcd_and_back() {
     let quick = ["--heartbeat-interval", "20", "--election-timeout", "200"];
     let cluster = tokio::task::block_in_place(|| Etcd::of("etcd", 1, false, &quick));
-    let Ok(cluster) = cluster.map_err(|why| eprintln!("SKIPPED: {why}: snapshots of etcd were not tried")) else {
+    let Ok(cluster) = cluster.map_err(|why| oarlock_testkit::skipped!("{why}: snapshots of etcd were not tried"))
+    else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -133,7 +134,7 @@ async fn a_snapshot_goes_into_etcd_and_back() {
 async fn another_servers_restore_ends_the_tails_of_this_one() {
     let quick = ["--heartbeat-interval", "20", "--election-timeout", "200"];
     let cluster = tokio::task::block_in_place(|| Etcd::of("etcd", 1, false, &quick));
-    let Ok(cluster) = cluster.map_err(|why| eprintln!("SKIPPED: {why}: raised revisions were not tried")) else {
+    let Ok(cluster) = cluster.map_err(|why| oarlock_testkit::skipped!("{why}: raised revisions were not tried")) else {
         return;
     };
     let (here, there) = (over(cluster.endpoints(), "").await, over(cluster.endpoints(), "").await);
@@ -164,7 +165,7 @@ async fn another_servers_restore_ends_the_tails_of_this_one() {
 async fn after_an_older_state_of_etcd_revisions_go_on_above_the_newer() {
     let quick = ["--heartbeat-interval", "20", "--election-timeout", "200"];
     let cluster = tokio::task::block_in_place(|| Etcd::of("etcd", 1, false, &quick));
-    let Ok(mut cluster) = cluster.map_err(|why| eprintln!("SKIPPED: {why}: older states were not tried")) else {
+    let Ok(mut cluster) = cluster.map_err(|why| oarlock_testkit::skipped!("{why}: older states were not tried")) else {
         return;
     };
     let log = over(cluster.endpoints(), "").await;

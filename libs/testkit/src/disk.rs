@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_process_is_told_that_its_disk_failed_and_others_are_not() {
         if let Err(why) = Disk::available() {
-            eprintln!("SKIPPED: {why}: no disk was slow or failed");
+            crate::skipped!("{why}: no disk was slow or failed");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

@@ -11,6 +11,7 @@
 //! - [`workload::Workload`] is what its clients do; [`history::Recorder`] writes down what they see.
 //! - [`wait`] waits for conditions, never for time.
 //! - [`port::own`] is a port that a program keeps.
+//! - [`skipped!`] says that a test is left out here, and why; `cargo xtask ci` lists them all in the end.
 //! - [`damaged`] is input for decoders that was tampered with.
 //!
 //! Everything here blocks and panics: a failure is a failure of the test that called.
@@ -36,6 +37,7 @@ pub mod nats;
 mod peer;
 pub mod port;
 mod process;
+mod skip;
 pub mod wait;
 pub mod workload;
 
@@ -48,3 +50,4 @@ pub use kubectl::{Following, Kubectl, Ran};
 pub use peer::{Peer, programs};
 pub use process::Process;
 pub use rustix::process::Signal;
+pub use skip::skip;

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 /// Builds a program of `tests/integration/go`. `None` when nothing can be shown: only a machine without Go, or without the modules and a way to
 /// them, is excused; a program that does not compile is not. Listed in docs/operations/tests.md.
 fn build(package: &str) -> Option<TempDir> {
-    let skip = |why: &str| eprintln!("SKIPPED: {why}: {package} was not tried");
+    let skip = |why: &str| oarlock_testkit::skipped!("{why}: {package} was not tried");
     let Some(go) = oarlock_testkit::go() else {
         skip("no go");
         return None;

@@ -57,7 +57,7 @@ impl Drop for Screen {
 fn its_lists_logs_and_commands() {
     let Some(bin) = crate::swaps::programs(&["k9s"]) else { return };
     if let Err(why) = Command::new("tmux").arg("-V").output() {
-        eprintln!("SKIPPED: tmux: {why}: k9s was not tried");
+        oarlock_testkit::skipped!("tmux: {why}: k9s was not tried");
         return;
     }
     let cluster = Cluster::up(&["--ephemeral"]);

@@ -56,8 +56,9 @@ struct Pair {
 impl Pair {
     /// `None`, and a loud word, where etcd cannot be built. Listed in docs/operations/tests.md.
     fn start() -> Option<Self> {
-        let etcd =
-            Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: nothing was tried through a balancer")).ok()?;
+        let etcd = Etcd::start(1)
+            .map_err(|why| oarlock_testkit::skipped!("{why}: nothing was tried through a balancer"))
+            .ok()?;
         let endpoints = etcd.endpoints().join(",");
         let flags = ["--etcd-servers", &endpoints, "--disable", "scheduler,controller-manager,kubelet"];
         let one = Cluster::up(&flags);

@@ -27,7 +27,7 @@ impl Ground {
         match Nats::start(&configuration) {
             Ok(nats) => Some(Self { folder, nats }),
             Err(why) => {
-                eprintln!("SKIPPED: {why}: the bus between processes was not tried");
+                oarlock_testkit::skipped!("{why}: the bus between processes was not tried");
                 None
             }
         }

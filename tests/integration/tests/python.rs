@@ -15,7 +15,7 @@ fn python() -> Option<&'static Path> {
         Ok(python) => Some(python),
         // Printed, and listed in docs/operations/tests.md.
         Err(why) => {
-            eprintln!("SKIPPED: {why}: no Python client was tried");
+            oarlock_testkit::skipped!("{why}: no Python client was tried");
             None
         }
     }

@@ -22,7 +22,7 @@ struct Pair {
 impl Pair {
     /// `None`, and a loud word, where etcd cannot be built. Listed in docs/operations/tests.md.
     fn start() -> Option<Self> {
-        let etcd = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: replicas were not tried")).ok()?;
+        let etcd = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: replicas were not tried")).ok()?;
         let servers = etcd.endpoints().join(",");
         let one = Cluster::up(&[["--etcd-servers", &servers].as_slice(), &API_ONLY].concat());
         let two = one.replica(&["--etcd-servers", &servers]);

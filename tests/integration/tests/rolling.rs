@@ -17,7 +17,7 @@ const WATCHERS: usize = 6;
 /// So many servers over one etcd, each at a port that stays. `None`, and a loud word, where etcd cannot be built; listed in
 /// docs/operations/tests.md.
 fn servers(count: usize, flags: &[&str]) -> Option<(Vec<Cluster>, Etcd)> {
-    let etcd = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: no server was restarted")).ok()?;
+    let etcd = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: no server was restarted")).ok()?;
     let endpoints = etcd.endpoints().join(",");
     let start = |first: Option<&Cluster>| {
         let port = port::own().to_string();

@@ -14,7 +14,9 @@ use std::process::Command;
 
 /// Upstream's programs of these names, or a loud word that nothing was shown. Listed in docs/operations/tests.md.
 pub(crate) fn programs(names: &[&str]) -> Option<PathBuf> {
-    oarlock_testkit::programs(names).inspect_err(|why| eprintln!("SKIPPED: {why}: nothing was tried with them")).ok()
+    oarlock_testkit::programs(names)
+        .inspect_err(|why| oarlock_testkit::skipped!("{why}: nothing was tried with them"))
+        .ok()
 }
 
 /// One of our own parts as a process.

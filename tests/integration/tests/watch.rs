@@ -60,7 +60,8 @@ fn alone(flags: &[&str], case: fn(&Http)) {
 
 fn balanced(flags: &[&str], case: fn(&Http)) {
     // Listed in docs/operations/tests.md.
-    let Ok(etcd) = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: nothing was tried through a balancer"))
+    let Ok(etcd) =
+        Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: nothing was tried through a balancer"))
     else {
         return;
     };

@@ -23,7 +23,7 @@ pub(super) fn privileged(test: &str) -> bool {
     let wanted = 1 << 21 | 1;
     let may = u64::from_str_radix(effective, 16).unwrap() & wanted == wanted;
     if !may {
-        eprintln!("SKIPPED: {test} needs root");
+        oarlock_testkit::skipped!("{test} needs root");
     }
     may
 }

@@ -34,7 +34,7 @@ impl Server {
         let nats = match start(&users) {
             Ok(nats) => nats,
             Err(why) => {
-                eprintln!("SKIPPED: {why}: nothing was tried over NATS");
+                oarlock_testkit::skipped!("{why}: nothing was tried over NATS");
                 return None;
             }
         };

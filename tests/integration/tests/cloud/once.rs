@@ -80,7 +80,7 @@ impl Scene {
 fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
     let nats = match Nats::start("") {
         Ok(nats) => nats,
-        Err(why) => return eprintln!("SKIPPED: {why}: no suspicion, so nothing to withstand"),
+        Err(why) => return oarlock_testkit::skipped!("{why}: no suspicion, so nothing to withstand"),
     };
     let mut scene = Scene { cluster: Cluster::api_only(), cloud: FakeCloud::start(), nats, members: Vec::new() };
     let kubectl = scene.cluster.kubectl();

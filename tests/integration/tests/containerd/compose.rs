@@ -32,7 +32,7 @@ fn containers(compose: &Compose) -> String {
 #[test]
 fn a_node_of_compose_runs_real_containers_and_outlives_the_end_of_its_own() {
     let Ok(compose) =
-        Compose::up("containerd").map_err(|why| eprintln!("SKIPPED: {why}: no node of compose was tried"))
+        Compose::up("containerd").map_err(|why| oarlock_testkit::skipped!("{why}: no node of compose was tried"))
     else {
         return;
     };

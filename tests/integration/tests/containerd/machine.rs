@@ -30,7 +30,7 @@ impl Machine {
     /// Starts one; `None`, and a line that says so, where only root could.
     pub(crate) fn start() -> Option<Self> {
         if !rustix_root() {
-            eprintln!("SKIPPED: containers need root");
+            oarlock_testkit::skipped!("containers need root");
             return None;
         }
         for program in PROGRAMS {

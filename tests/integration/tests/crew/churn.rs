@@ -161,7 +161,9 @@ fn fenced(cluster: &Cluster) {
 
 #[test]
 fn churn_is_shared_and_only_what_the_victim_had_moves() {
-    let Ok(nats) = Nats::start("").map_err(|why| eprintln!("SKIPPED: {why}: no churn over a bus")) else { return };
+    let Ok(nats) = Nats::start("").map_err(|why| oarlock_testkit::skipped!("{why}: no churn over a bus")) else {
+        return;
+    };
     shared_churn(&["--nats-servers", &nats.url()]);
 }
 

@@ -13,7 +13,7 @@ const RENEWALS: usize = 5;
 
 /// A bus, if it can be had here.
 fn bus() -> Option<Nats> {
-    Nats::start("").map_err(|why| eprintln!("SKIPPED: {why}: nobody was heard on a bus")).ok()
+    Nats::start("").map_err(|why| oarlock_testkit::skipped!("{why}: nobody was heard on a bus")).ok()
 }
 
 fn hearing(cluster: &Cluster, nats: &Nats, name: &str) -> Process {

@@ -115,7 +115,8 @@ impl Drop for Compose {
 
 #[test]
 fn every_container_is_killed_and_nothing_is_lost() {
-    let Ok(compose) = Compose::up("").map_err(|why| eprintln!("SKIPPED: {why}: compose.yaml was not tried")) else {
+    let Ok(compose) = Compose::up("").map_err(|why| oarlock_testkit::skipped!("{why}: compose.yaml was not tried"))
+    else {
         return;
     };
     let kubectl = Kubectl::new(&compose.kubeconfig());

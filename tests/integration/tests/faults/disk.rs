@@ -30,7 +30,7 @@ impl Under {
 }
 
 fn can() -> bool {
-    Disk::available().map_err(|why| eprintln!("SKIPPED: {why}: no disk was slow or failed")).is_ok()
+    Disk::available().map_err(|why| oarlock_testkit::skipped!("{why}: no disk was slow or failed")).is_ok()
 }
 
 #[test]
@@ -78,7 +78,8 @@ fn a_leader_of_etcd_with_a_bad_disk_is_waited_for_or_left() {
     if !can() {
         return;
     }
-    let Ok(mut etcd) = Etcd::start(3).map_err(|why| eprintln!("SKIPPED: {why}: no leader had a bad disk")) else {
+    let Ok(mut etcd) = Etcd::start(3).map_err(|why| oarlock_testkit::skipped!("{why}: no leader had a bad disk"))
+    else {
         return;
     };
     let network = Chaos::new();

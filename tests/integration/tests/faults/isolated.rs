@@ -18,7 +18,8 @@ fn sum(links: &[Link], mark: fn(Marks) -> u64) -> u64 {
 #[test]
 fn over_a_member_without_its_peers_nothing_is_written_and_nothing_is_most_recent() {
     let network = Chaos::new();
-    let Ok(etcd) = Etcd::linked(3, &network).map_err(|why| eprintln!("SKIPPED: {why}: no member was isolated")) else {
+    let Ok(etcd) = Etcd::linked(3, &network).map_err(|why| oarlock_testkit::skipped!("{why}: no member was isolated"))
+    else {
         return;
     };
     let (of_a, of_b) = (ways(&network, "a", &etcd, &[ALONE]), ways(&network, "b", &etcd, &[1, 2]));

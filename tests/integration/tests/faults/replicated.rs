@@ -36,7 +36,8 @@ fn newest(etcd: &Etcd) -> u64 {
 
 #[test]
 fn two_api_servers_over_one_etcd_are_one_store() {
-    let Ok(etcd) = Etcd::start(ALL.len()).map_err(|why| eprintln!("SKIPPED: {why}: faults of etcd were not tried"))
+    let Ok(etcd) =
+        Etcd::start(ALL.len()).map_err(|why| oarlock_testkit::skipped!("{why}: faults of etcd were not tried"))
     else {
         return;
     };
@@ -123,7 +124,8 @@ fn two_api_servers_over_one_etcd_are_one_store() {
 
 #[test]
 fn a_server_that_a_compaction_overtakes_starts_anew() {
-    let Ok(etcd) = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: no compaction overtook anybody")) else {
+    let Ok(etcd) = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: no compaction overtook anybody"))
+    else {
         return;
     };
     let truth = EtcdHistory::live(etcd.ports(0).0);

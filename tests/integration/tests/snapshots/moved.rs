@@ -8,7 +8,8 @@ use kube::api::PostParams;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn informers_follow_the_state_into_etcd_and_back() {
-    let Ok(etcd) = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: snapshots into etcd were not tried")) else {
+    let Ok(etcd) = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: snapshots into etcd were not tried"))
+    else {
         return;
     };
     let servers = etcd.endpoints().join(",");

@@ -10,7 +10,8 @@ use crate::kube_rs::{client, map, maps};
 const BUMP: [&str; 3] = ["--bump-revision", "1000000000", "--mark-compacted"];
 
 async fn through(flags: &[&str], stopped: bool) {
-    let Ok(mut etcd) = Etcd::start(1).map_err(|why| eprintln!("SKIPPED: {why}: etcd's backups were not tried")) else {
+    let Ok(mut etcd) = Etcd::start(1).map_err(|why| oarlock_testkit::skipped!("{why}: etcd's backups were not tried"))
+    else {
         return;
     };
     let servers = etcd.endpoints().join(",");
