@@ -12,6 +12,8 @@ const KUBERNETES: &str = super::KUBERNETES;
 
 /// Under the folder that is built in.
 const CACHES: &str = "caches";
+/// Under a module's folder.
+const MADE: &str = "made";
 
 /// A Go module of ours that requires one version of somebody's, and is for building programs of that.
 struct Module {
@@ -56,7 +58,7 @@ const MODULES: &[Module] = &[
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
 
-/// Builds those of the named programs that are not in `folder`/bin yet, and returns that folder. Needs Go and its module proxy; takes some minutes
+/// Builds those of the named programs that are not in `folder`/bin yet in the version that is wanted now, and returns that folder. Needs Go and its module proxy; takes some minutes
 /// for Kubernetes' programs, fewer when one was built before and the caches are not [forgotten](forget_caches) yet.
 ///
 /// # Errors
@@ -68,11 +70,11 @@ pub(crate) fn build(folder: &Path, names: &[&str]) -> anyhow::Result<PathBuf> {
     }
     let bin = folder.join("bin");
     std::fs::create_dir_all(&bin)?;
-    let missing = |program: &&Program| names.contains(&program.0) && !bin.join(program.0).exists();
     // Side by side: what one of them downloads and links leaves the others room to compile.
     let built: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
         let build = |module: &'static Module| {
-            let programs: Vec<&Program> = module.programs.iter().filter(missing).collect();
+            let wanted = module.programs.iter().filter(|program| names.contains(&program.0));
+            let programs: Vec<&Program> = wanted.filter(|program| !module.is_there(folder, &bin, program)).collect();
             let (folder, bin) = (&folder, &bin);
             scope.spawn(move || if programs.is_empty() { Ok(()) } else { module.build(folder, &programs, bin) })
         };
@@ -97,17 +99,32 @@ pub(crate) fn forget_caches(folder: &Path) -> anyhow::Result<()> {
 }
 
 impl Module {
+    fn folder(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}-{}", self.name, self.version))
+    }
+
+    /// Where Go puts a program: it names it after its package, whose name ends before its major version.
+    fn made(&self, folder: &Path, Program(_, package): &Program) -> PathBuf {
+        let package = package.trim_end_matches(char::is_numeric).trim_end_matches("/v");
+        self.folder(folder).join(MADE).join(package.rsplit('/').next().unwrap_or(package))
+    }
+
+    /// Whether the program has its place, and what has it is of this version.
+    fn is_there(&self, folder: &Path, bin: &Path, program: &Program) -> bool {
+        let (place, made) = (bin.join(program.0), self.made(folder, program));
+        std::fs::read_link(&place).is_ok_and(|points| points == made) && place.exists()
+    }
+
     fn build(&self, folder: &Path, programs: &[&Program], bin: &Path) -> anyhow::Result<()> {
         let names: Vec<&str> = programs.iter().map(|program| program.0).collect();
         let failed = || format!("not built: {}", names.join(", "));
-        let module = folder.join(self.name);
+        let module = self.folder(folder);
         let (text, flags) = if self.version == KUBERNETES {
             (kubernetes_module(folder).with_context(failed)?, version_flags())
         } else {
             (format!("module peer.local/{}\ngo 1.24\n", self.name), "-s -w".to_owned())
         };
-        // Go names a program after its package; it gets its own name, and its place, when it is whole.
-        let made = module.join("made");
+        let made = module.join(MADE);
         std::fs::create_dir_all(&made)?;
         if !module.join("go.mod").exists() {
             std::fs::write(module.join("go.mod"), text)?;
@@ -123,12 +140,12 @@ impl Module {
         let packages = programs.iter().map(|program| program.1);
         let flags = ["-gcflags", "all=-dwarf=false", "-ldflags", &flags, "-o"];
         exec(go("build").args(flags).arg(made.join("")).args(packages)).with_context(failed)?;
-        for Program(name, package) in programs {
-            // A package's name ends before its major version.
-            let package = package.trim_end_matches(char::is_numeric).trim_end_matches("/v");
-            let package = package.rsplit('/').next().unwrap_or(package);
-            std::fs::rename(made.join(package), bin.join(name))
-                .with_context(|| format!("{package} of {}", self.name))?;
+        // Each gets its own name, and its place, when it is whole; another process may be doing the same.
+        for program in programs {
+            let place = bin.join(program.0);
+            let new = bin.join(format!(".{}-{}", program.0, std::process::id()));
+            std::os::unix::fs::symlink(self.made(folder, program), &new).with_context(|| new.display().to_string())?;
+            std::fs::rename(new, &place).with_context(|| place.display().to_string())?;
         }
         Ok(())
     }

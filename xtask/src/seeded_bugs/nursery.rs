@@ -93,8 +93,16 @@ esac
         );
         std::fs::write(self.wrapper(), wrapper)?;
         std::fs::set_permissions(self.wrapper(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        if to.exists() || !from.join("deps").exists() {
+        // Written last: what was begun and not finished would pass for a build with bugs.
+        let prepared = self.folder.join("prepared");
+        if prepared.exists() {
             return Ok(());
+        }
+        if to.exists() {
+            std::fs::remove_dir_all(&to)?;
+        }
+        if !from.join("deps").exists() {
+            return Ok(std::fs::write(prepared, "")?);
         }
         std::fs::create_dir_all(to.join("deps"))?;
         output(Command::new("cp").arg("--archive").args([from.join(".fingerprint"), from.join("build")]).arg(&to))?;
@@ -104,7 +112,8 @@ esac
                 std::fs::hard_link(&path, to.join("deps").join(name)).with_context(|| path.display().to_string())?;
             }
         }
-        output(cargo().args(["clean", "-p", SWITCH, "--target-dir"]).arg(&self.folder)).map(drop)
+        output(cargo().args(["clean", "-p", SWITCH, "--target-dir"]).arg(&self.folder))?;
+        Ok(std::fs::write(prepared, "")?)
     }
 
     fn wrapper(&self) -> PathBuf {
