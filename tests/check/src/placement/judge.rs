@@ -211,21 +211,26 @@ impl<'a> Judge<'a> {
 
     fn judge(&mut self, pod: &Pod, node: &str, revision: u64) {
         self.findings.bindings += 1;
+        let known = View::Before(revision.saturating_sub(self.rules.lag));
         let anti = |pod: &Pod| pod.terms("podAntiAffinity").next().is_some();
+        // What may have rested on a pod that waits could hardly have been broken.
+        let mut spreads = pod.hard_spread();
+        let spreads = spreads.any(|rule| self.waiting(pod, known, |other| pod.spreads(rule, other)) == 0);
+        let mut joins = pod.terms("podAffinity");
+        let joins = joins.any(|term| self.waiting(pod, known, |other| pod.means(term, other, &self.namespaces)) == 0);
         for (rule, asked) in [
             (Rule::There, true),
             (Rule::Admission, true),
             (Rule::Resources, true),
             (Rule::Ports, pod.has_ports()),
-            (Rule::Affinity, pod.terms("podAffinity").next().is_some()),
+            (Rule::Affinity, joins),
             (Rule::AntiAffinity, anti(pod) || self.placed.values().any(|placed| anti(&placed.pod))),
-            (Rule::Spread, pod.hard_spread().next().is_some()),
+            (Rule::Spread, spreads),
         ] {
             if asked {
                 self.asked(rule);
             }
         }
-        let known = View::Before(revision.saturating_sub(self.rules.lag));
         let faults = self.look(pod, node, known);
         if faults.is_empty() && !self.look(pod, node, View::Everything).is_empty() {
             self.findings.excused += 1;

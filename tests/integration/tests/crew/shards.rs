@@ -51,7 +51,7 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
     let nats = match Nats::start("") {
         Ok(nats) => nats,
         Err(why) => {
-            eprintln!("SKIPPED: {why}");
+            oarlock_testkit::skipped!("{why}");
             return;
         }
     };
@@ -99,12 +99,16 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
     drop(schedulers);
     assert_eq!(cluster.stop(), Some(0));
     let findings = judge(&log(&cluster), &Rules { lag: LAG, ..Rules::default() });
-    let refusals = said.matches("proposal refused").count();
+    // Who proposes again what was bound is refused without a conflict.
+    let refused = said.lines().filter(|line| line.contains("proposal refused") && !line.contains("Unplaced"));
+    let refusals = refused.count();
     let full = findings.fullest.values().filter(|fullest| **fullest >= 100).count();
     println!("{}refusals {refusals}, full nodes {full}", findings.show(10));
     assert!(findings.broken.is_empty(), "{}", findings.show(10));
-    assert!(refusals > 0, "void: no proposal was refused");
-    assert!(findings.asked.contains_key(&Rule::Victims), "void: nobody had to leave");
+    assert!(refusals > 0, "void: no two shards were in each other's way");
+    let asked = [Rule::Resources, Rule::Ports, Rule::AntiAffinity, Rule::Spread, Rule::Victims];
+    let unasked: Vec<_> = asked.iter().filter(|rule| !findings.asked.contains_key(rule)).collect();
+    assert!(unasked.is_empty(), "void: nobody asked for {unasked:?}");
     assert!(full * 10 >= NODES * 9, "void: only {full} nodes were ever full");
     assert!(!said.contains(" ERROR "), "{said}");
 }

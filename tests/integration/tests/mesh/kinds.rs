@@ -31,9 +31,12 @@ const TRAVELS: [(&str, &str, u64, u64, &str); 16] = [
 fn carried(table: &str, role: &str, kind: &str) -> (u64, u64) {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let of_kind = rows.filter(|cells| cells.first() == Some(&role) && cells.get(2) == Some(&kind));
-    // A dash is nothing.
-    let count = |cell: &str| cell.parse::<u64>().unwrap_or(0);
-    of_kind.fold((0, 0), |(sent, heard), cells| (sent + count(cells[3]), heard + count(cells[5])))
+    // A dash is nothing, and so are messages without a byte.
+    let count = |cells: &[&str]| {
+        let [messages, bytes] = [cells[0], cells[1]].map(|cell| cell.parse::<u64>().unwrap_or(0));
+        if bytes > 0 { messages } else { 0 }
+    };
+    of_kind.fold((0, 0), |(sent, heard), cells| (sent + count(&cells[3..5]), heard + count(&cells[5..7])))
 }
 
 /// What all actors of a kind show.
