@@ -193,25 +193,25 @@ impl Crew {
         list.items.iter().map(|lease| Ok(lease.obj()?.meta().name().to_owned())).collect()
     }
 
-    /// Who decides about the keys `namespace/name`, in their order.
+    /// Without whom the keys `namespace/name` are not dealt with, in their order.
     ///
     /// # Errors
-    /// When nobody does.
-    pub(crate) async fn owners(&self, keys: &[(String, String)]) -> anyhow::Result<Vec<String>> {
+    /// When nobody deals with one.
+    pub(crate) async fn owners(&self, keys: &[(String, String)]) -> anyhow::Result<Vec<BTreeSet<String>>> {
         if self.subject == Subject::Upstream {
-            let leader = self.names().await?.pop_first().context("nobody leads")?;
-            return Ok(vec![leader; keys.len()]);
+            return Ok(vec![BTreeSet::from([self.names().await?.pop_first().context("nobody leads")?]); keys.len()]);
         }
         let held = self.held().await?;
-        let scope = match self.role {
-            Role::Controllers => Scope::parts("controllers"),
-            Role::Scheduler => Scope::One(oarlock_mesh::Unit::named("arbiter")),
+        let scopes: &[Scope] = match self.role {
+            Role::Controllers => &[Scope::parts("controllers")],
+            Role::Scheduler => &[Scope::parts("shards"), Scope::One(oarlock_mesh::Unit::named("arbiter"))],
         };
-        let owner = |(namespace, name): &(String, String)| {
+        let owner = |scope: &Scope, (namespace, name): &(String, String)| {
             let unit = scope.unit(namespace, name)?;
             held.iter().find(|(held, _, _)| held == unit.as_str()).map(|(_, holder, _)| holder.clone())
         };
-        keys.iter().map(|key| owner(key).with_context(|| format!("nobody has {key:?}"))).collect()
+        let owners = |key| scopes.iter().map(|scope| owner(scope, key)).collect::<Option<_>>();
+        keys.iter().map(|key| owners(key).with_context(|| format!("nobody has {key:?}"))).collect()
     }
 
     /// Units, who holds them, and since when.

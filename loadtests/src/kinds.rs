@@ -1,6 +1,7 @@
 //! The kinds of scenarios, one file each: what a scenario file may say of it, and how it is measured.
 
 pub(crate) mod append;
+pub(crate) mod compose_kill;
 pub(crate) mod create;
 pub(crate) mod failover;
 pub(crate) mod idle;

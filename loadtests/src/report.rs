@@ -1,5 +1,6 @@
 //! Figures, and what is printed of them: a JSON line for each leg, a table at the end.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ pub(crate) enum Better {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Figure {
     /// What was measured.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     /// How much.
     pub(crate) value: f64,
     /// Of what.
@@ -41,8 +42,8 @@ pub(crate) struct Figure {
 
 impl Figure {
     /// A figure.
-    pub(crate) const fn new(name: &'static str, value: f64, unit: &'static str, better: Better) -> Self {
-        Self { name, value, unit, better, aim: None, over_time: Vec::new() }
+    pub(crate) fn new(name: impl Into<Cow<'static, str>>, value: f64, unit: &'static str, better: Better) -> Self {
+        Self { name: name.into(), value, unit, better, aim: None, over_time: Vec::new() }
     }
 
     /// With an aim.

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::kinds::{
-    append, create, failover, idle, kept, list, memory, reopen, rollout, schedule, shards, snapshot, start, takeover,
-    watch, write_path,
+    append, compose_kill, create, failover, idle, kept, list, memory, reopen, rollout, schedule, shards, snapshot,
+    start, takeover, watch, write_path,
 };
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
@@ -40,6 +40,7 @@ const OWN: &[(&str, &str)] = &[
     ("takeover-scheduler-kill", include_str!("../scenarios/takeover-scheduler-kill.toml")),
     ("takeover-scheduler-sleep", include_str!("../scenarios/takeover-scheduler-sleep.toml")),
     ("takeover-scheduler-terminate", include_str!("../scenarios/takeover-scheduler-terminate.toml")),
+    ("compose-kill", include_str!("../scenarios/compose-kill.toml")),
     ("snapshot-10k", include_str!("../scenarios/snapshot-10k.toml")),
     ("list", include_str!("../scenarios/list.toml")),
     ("list-gzip", include_str!("../scenarios/list-gzip.toml")),
@@ -105,6 +106,7 @@ enum Work {
     Takeover(takeover::Spec),
     Shards(shards::Spec),
     Snapshot(snapshot::Spec),
+    ComposeKill(compose_kill::Spec),
 }
 
 impl Scenario {
@@ -147,6 +149,7 @@ impl Scenario {
                 | Work::WritePath(_)
                 | Work::Shards(_)
                 | Work::Snapshot(_)
+                | Work::ComposeKill(_)
         );
         subject == Subject::Oarlock || !own
     }
@@ -173,6 +176,7 @@ impl Scenario {
             Work::Takeover(spec) => takeover::run(bench, subject, spec).await,
             Work::Shards(spec) => shards::run(bench, subject, spec).await,
             Work::Snapshot(spec) => snapshot::run(bench, subject, spec).await,
+            Work::ComposeKill(spec) => compose_kill::run(spec).await,
         }
     }
 }

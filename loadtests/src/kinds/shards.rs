@@ -49,6 +49,8 @@ struct End {
     finding: f64,
     judging: f64,
     conflicts: f64,
+    /// Of the last part, when nodes are as full as they get.
+    last_conflicts: f64,
     evenness: f64,
 }
 
@@ -57,9 +59,31 @@ struct End {
 #[serde(rename_all = "camelCase")]
 struct Told {
     decides: bool,
-    conflict_rate: f64,
+    accepted: u64,
+    refused: BTreeMap<String, u64>,
     micros_per_decision: f64,
     micros_per_judgement: f64,
+}
+
+/// What an arbiter has said so far.
+#[derive(Clone, Copy, Default)]
+struct Verdicts {
+    accepted: u64,
+    refused: u64,
+}
+
+impl Verdicts {
+    fn of(told: &Told) -> Self {
+        Self { accepted: told.accepted, refused: told.refused.values().sum() }
+    }
+
+    /// In a hundred proposals since then.
+    #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+    fn conflicts_since(self, before: Self) -> f64 {
+        let (accepted, refused) =
+            (self.accepted.saturating_sub(before.accepted), self.refused.saturating_sub(before.refused));
+        refused as f64 / (accepted + refused).max(1) as f64 * 100.0
+    }
 }
 
 /// Measures.
@@ -107,7 +131,8 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
         lower("for the one", of_one, "µs"),
         lower("of the one to read pods and bind them", one(|part| part.members) - of_one, "µs"),
         lower("to judge what another found", last(&together, |end| end.judging), "µs"),
-        lower("conflicts", last(&together, |end| end.conflicts), "%").aim(1.0),
+        lower("conflicts", last(&together, |end| end.conflicts), "%"),
+        lower("conflicts in the last part", last(&together, |end| end.last_conflicts), "%").aim(1.0),
         lower("unevenness of nodes", last(&together, |end| end.evenness), ""),
         lower("unevenness with one", last(&alone, |end| end.evenness), ""),
     ])
@@ -124,6 +149,8 @@ struct Side {
     crew: Crew,
     connections: Vec<Connection>,
     bound: Following,
+    /// What had been said before the last part.
+    before: Verdicts,
 }
 
 impl Side {
@@ -134,12 +161,22 @@ impl Side {
         schedule::make_nodes(&connections, spec.nodes, spec.room).await?;
         schedule::known(crew.cluster(), &connections, spec.nodes).await?;
         let bound = schedule::bound(crew.cluster()).await?;
-        Ok(Self { crew, connections, bound })
+        Ok(Self { crew, connections, bound, before: Verdicts::default() })
+    }
+
+    async fn told(&self) -> anyhow::Result<(Vec<Told>, Verdicts)> {
+        let told: Vec<Told> = self.crew.told("scheduler.shard").await?;
+        let arbiter = told.iter().find(|told| told.decides).context("nobody decides")?;
+        let verdicts = Verdicts::of(arbiter);
+        Ok((told, verdicts))
     }
 
     /// Has the pods of one part bound.
     async fn fill(&mut self, spec: &Spec, number: usize) -> anyhow::Result<Part> {
         let pods = spec.pods / spec.parts;
+        if number + 1 == spec.parts {
+            self.before = self.told().await?.1;
+        }
         let before = self.crew.usage()?;
         let numbers = number * pods..(number + 1) * pods;
         let took = schedule::bind_more(&mut self.bound, &self.connections, numbers, "").await?;
@@ -154,13 +191,15 @@ impl Side {
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     async fn end(self, spec: &Spec) -> anyhow::Result<End> {
         let evenness = evenness(&self.crew, spec).await?;
-        let told: Vec<Told> = self.crew.told("scheduler.shard").await?;
-        self.crew.stop().await?;
+        let (told, verdicts) = self.told().await?;
         let arbiter = told.iter().find(|told| told.decides).context("nobody decides")?;
+        let judging = arbiter.micros_per_judgement;
+        self.crew.stop().await?;
         Ok(End {
             finding: told.iter().map(|told| told.micros_per_decision).sum::<f64>() / told.len() as f64,
-            judging: arbiter.micros_per_judgement,
-            conflicts: arbiter.conflict_rate * 100.0,
+            judging,
+            conflicts: verdicts.conflicts_since(Verdicts::default()),
+            last_conflicts: verdicts.conflicts_since(self.before),
             evenness,
         })
     }

@@ -76,13 +76,18 @@ impl Scene {
     #[track_caller]
     fn bites<const N: usize>(&self, fault: &'static str, act: impl FnOnce(), marks: impl Fn() -> [u64; N]) {
         let before = marks();
-        self.bites.borrow_mut().push(Bite { fault, at: self.recorder.now() });
+        self.bites.borrow_mut().push(Bite { fault, at: self.recorder.now(), done: None });
         act();
         eventually(fault, || {
             let now = marks();
             let all = before.iter().zip(&now).all(|(before, now)| now > before);
             if all { Ok(()) } else { Err(format!("{before:?}, now {now:?}")) }
         });
+    }
+
+    /// What was wanted of the crew since the last fault is done.
+    fn done(&self) {
+        self.bites.borrow_mut().last_mut().expect("a fault").done = Some(self.recorder.now());
     }
 
     /// While something is done, a server that is asked for such a thing from now on cannot say yes.

@@ -1,7 +1,8 @@
-//! All of compose.yaml: each container is killed and started again, under recorded clients and while a Deployment is scaled.
+//! All of compose.yaml: schedulers come and go, and each container is killed and started again, under recorded clients and while a Deployment is scaled.
 //!
 //! Needs docker with compose v2 and the images (`cargo xtask images`); says loudly where they are not.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,7 +17,7 @@ use super::Scene;
 use super::truth::EtcdHistory;
 
 /// What is killed, in turn, and the fault's name.
-const VICTIMS: [(&str, &str); 13] = [
+const VICTIMS: [(&str, &str); 16] = [
     ("etcd-0-1", "a member of etcd is killed"),
     ("etcd-1-1", "the next member of etcd is killed"),
     ("etcd-2-1", "the last member of etcd is killed"),
@@ -27,7 +28,10 @@ const VICTIMS: [(&str, &str); 13] = [
     ("controller-manager-1", "a controller manager is killed"),
     ("controller-manager-2", "the other controller manager is killed"),
     ("admission-1", "a process that judges policies is killed"),
+    ("admission-2", "the other process that judges policies is killed"),
     ("nats-0-1", "a server of the bus is killed"),
+    ("nats-1-1", "the next server of the bus is killed"),
+    ("nats-2-1", "the last server of the bus is killed"),
     ("nodes-1", "the kubelets are killed"),
     (BALANCER, "the balancer is killed"),
 ];
@@ -93,6 +97,12 @@ impl Compose {
         self.out.path().join("kubeconfig")
     }
 
+    /// As a user does it.
+    fn scale(&self, schedulers: usize) {
+        let scale = format!("scheduler={schedulers}");
+        self.compose(&["up", "-d", "--no-build", "--scale", &scale]).unwrap();
+    }
+
     fn start(&self, name: &str) {
         docker(&["start", &self.container(name)]).unwrap();
         eventually("the container is well again", || {
@@ -113,6 +123,13 @@ impl Drop for Compose {
     }
 }
 
+/// Whether so many schedulers look for nodes, as `kubectl get assignments` has it.
+fn shared(assignments: &str, schedulers: usize) -> bool {
+    let rows = assignments.lines().map(|line| line.split_whitespace());
+    let holders = rows.filter_map(|mut cells| cells.next()?.starts_with("shards-").then(|| cells.next())?);
+    holders.collect::<BTreeSet<_>>().len() == schedulers
+}
+
 #[test]
 fn every_container_is_killed_and_nothing_is_lost() {
     let Ok(compose) = Compose::up("").map_err(|why| oarlock_testkit::skipped!("{why}: compose.yaml was not tried"))
@@ -130,12 +147,15 @@ fn every_container_is_killed_and_nothing_is_lost() {
     let http = Http::new(&endpoint, Who::Admin);
     let workload = scene.start(vec![Replica { name: "balancer".to_owned(), http }]);
     workload.goes_on(50, 20);
-    let mut table = Vec::new();
+    for schedulers in [4, 2] {
+        compose.scale(schedulers);
+        kubectl.until("get assignments", |said| shared(said, schedulers));
+        workload.goes_on(50, 20);
+    }
     for ((name, fault), replicas) in VICTIMS.iter().zip(3..) {
         let dead = || [u64::from(compose.inspect(name, "{{.State.Running}}") == "false")];
         let kill = || drop(docker(&["kill", &compose.container(name)]).unwrap());
         scene.bites(fault, kill, dead);
-        let began = scene.recorder.now();
         // Who has no stand-in comes back first.
         let alone = matches!(*name, BALANCER | "nodes-1");
         if alone {
@@ -144,7 +164,7 @@ fn every_container_is_killed_and_nothing_is_lost() {
         kubectl.until(&format!("scale deployment web --replicas={replicas}"), |_| true);
         let at_spec = |said: &str| said == replicas.to_string();
         kubectl.until("get deployment web -o jsonpath={.status.readyReplicas}", at_spec);
-        table.push(format!("{fault:<40} {:>6.1} s", (scene.recorder.now() - began) as f64 / 1e9));
+        scene.done();
         if !alone {
             compose.start(name);
         }
@@ -153,5 +173,4 @@ fn every_container_is_killed_and_nothing_is_lost() {
     let address = compose.inspect("etcd-0-1", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}");
     let truth = scene.chaos.link("recorder", "etcd-0", format!("{address}:2379").parse().unwrap());
     scene.judge(workload, || (), &EtcdHistory::of(truth.address().port()));
-    eprintln!("from a kill to the Deployment at its new size:\n{}", table.join("\n"));
 }

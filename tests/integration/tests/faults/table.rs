@@ -15,6 +15,8 @@ pub(super) struct Bite {
     pub fault: &'static str,
     /// By the clock of the history.
     pub at: u64,
+    /// When what was wanted of the crew meanwhile was done.
+    pub done: Option<u64>,
 }
 
 /// A time in which a server could not say yes.
@@ -64,7 +66,8 @@ pub(super) fn append(scene: &str, bites: &[Bite], ended: u64, history: &History,
         };
         let line = json!({"scene": scene, "fault": bite.fault, "unknown": unknown,
             "calls": calls.iter().filter(|call| within(call.invoke)).count(),
-            "writes": answers(writes), "reads": answers(|call| !writes(call))});
+            "writes": answers(writes), "reads": answers(|call| !writes(call)),
+            "work": bite.done.map(|done| (done - bite.at) / 1_000_000)});
         writeln!(file, "{line}").unwrap();
     }
     let rules = Rule::ALL.into_iter().map(|rule| (rule.to_string(), json!(report.checked(rule))));
