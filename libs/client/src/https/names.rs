@@ -14,7 +14,9 @@ use super::server::Server;
 
 /// Names are looked up this often …
 const FRESH: Duration = Duration::from_secs(30);
-/// … and no longer than this.
+/// … or this, while a server fails: who was started again may have another address.
+const DOUBTED: Duration = Duration::from_secs(1);
+/// How long that may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Servers, as shared by all who look.
@@ -30,10 +32,10 @@ pub(super) struct Names {
 
 struct Known {
     servers: Servers,
-    /// `None`: for ever, there is nothing to look up.
-    until: Option<Instant>,
-    /// Names have been looked up once.
-    looked: bool,
+    /// There are names.
+    named: bool,
+    /// When they were looked up.
+    looked: Option<Instant>,
 }
 
 /// What is to be done about names.
@@ -56,7 +58,7 @@ impl Names {
         let named = bases.iter().any(|base| base.address.is_none());
         // Until names are looked up, a connection does it.
         let servers = bases.iter().cloned().map(Server::new).map(Arc::new).collect();
-        let known = Known { servers, until: named.then(Instant::now), looked: false };
+        let known = Known { servers, named, looked: None };
         Ok(Self { bases, known: Mutex::new(known), asking: tokio::sync::Mutex::default() })
     }
 
@@ -68,9 +70,10 @@ impl Names {
     /// The servers, and what is to be done about names.
     pub(super) fn servers(&self) -> (Servers, Look) {
         let known = self.known.lock();
-        let look = match known.until {
-            Some(until) if Instant::now() >= until && known.looked => Look::Again,
-            Some(_) if !known.looked => Look::First,
+        let age = || if known.servers.iter().any(|server| server.ails()) { DOUBTED } else { FRESH };
+        let look = match known.looked {
+            None if known.named => Look::First,
+            Some(looked) if known.named && looked.elapsed() >= age() => Look::Again,
             _ => Look::Fresh,
         };
         (known.servers.clone(), look)
@@ -112,7 +115,8 @@ impl Names {
         if servers.is_empty() {
             servers = before.to_vec();
         }
-        *self.known.lock() = Known { servers: servers.into(), until: Some(Instant::now() + FRESH), looked: true };
+        let mut known = self.known.lock();
+        (known.servers, known.looked) = (servers.into(), Some(Instant::now()));
     }
 }
 
@@ -135,4 +139,33 @@ fn base(address: &str, name: Option<&str>) -> Result<Base, Error> {
         host,
         name,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn names_are_looked_up_sooner_while_a_server_fails() {
+        let names = Names::new(&["https://localhost:1".to_owned()], None).unwrap();
+        let look = || names.servers().1;
+        assert!(look() == Look::First);
+        names.look_up().await;
+        tokio::time::advance(FRESH - DOUBTED).await;
+        assert!(look() == Look::Fresh);
+        names.servers().0.iter().for_each(|server| server.failed(false));
+        assert!(look() == Look::Again, "its address may have changed");
+        names.look_up().await;
+        assert!(look() == Look::Fresh, "not at every call");
+        tokio::time::advance(DOUBTED).await;
+        assert!(look() == Look::Again);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn addresses_are_not_looked_up() {
+        let names = Names::new(&["https://127.0.0.1:1".to_owned()], None).unwrap();
+        names.servers().0.iter().for_each(|server| server.failed(false));
+        tokio::time::advance(FRESH).await;
+        assert!(names.servers().1 == Look::Fresh);
+    }
 }
