@@ -34,6 +34,7 @@ mod bind;
 mod catch_up;
 mod condition;
 mod decide;
+mod doubt;
 mod duties;
 mod evict;
 mod feed;

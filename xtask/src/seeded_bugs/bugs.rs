@@ -79,6 +79,18 @@ pub(super) const BUGS: &[Bug] = &[
         None,
         "the_room_of_a_binding_that_it_has_not_seen_is_not_given_away",
     ),
+    bug(
+        "room_given_back_on_lost_answer",
+        "oarlock-scheduler",
+        None,
+        "a_binding_that_arrives_after_its_answer_was_given_up_overfills_no_node",
+    ),
+    bug(
+        "room_given_back_on_lost_answer",
+        "oarlock-tests-sim",
+        None,
+        "shards_bind_every_pod_once_and_break_no_constraint",
+    ),
     bug("told_without_claim", "oarlock-scheduler", None, "what_is_written_is_written_under_the_claim_that_it_is_for"),
     bug("told_of_any_revision", "oarlock-scheduler", None, "what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one"),
     bug("victims_unchecked", "oarlock-scheduler", None, "the_arbiter_looks_at_victims_again"),

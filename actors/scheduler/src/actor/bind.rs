@@ -9,8 +9,7 @@ use oarlock_informer::Recorder;
 use oarlock_mesh::Claim;
 use oarlock_meta::Status;
 use oarlock_runtime::LoopCtx;
-use oarlock_schema::resource;
-use oarlock_schema::views::core_v1::Pod;
+use oarlock_seeded_bug::seeded_bug;
 
 use crate::engine::Unfit;
 use crate::framework::Call;
@@ -18,7 +17,7 @@ use crate::model::PodInfo;
 use crate::queue::Popped;
 
 use super::hearing::Slot;
-use super::{evict, namespace};
+use super::{doubt, evict, namespace};
 
 /// Why a binding or preemption failed.
 #[derive(Debug)]
@@ -72,17 +71,19 @@ pub(super) fn start(
     (whose, pod, node): (Whose, Arc<PodInfo>, Arc<str>),
     calls: Vec<Call>,
 ) -> BoxFuture<'static, Outcome> {
-    let claimed = claim.fence.clone();
+    let (claimed, own) = (claim.fence.clone(), ctx.clone());
     let task = {
         let (client, pod, node) = (client.clone(), Arc::clone(&pod), Arc::clone(&node));
-        let recorder = recorder.clone();
-        let writes = async move { perform((&client, &recorder), &pod, &node, &calls).await };
+        let (recorder, own) = (recorder.clone(), own.clone());
+        let writes = async move { perform(&own, (&client, &recorder), &pod, &node, &calls).await };
         ctx.spawn("bind", fence::scope(claimed.clone(), writes))
     };
     async move {
         let result = match task {
             Ok(task) => match task.await {
                 Ok(Ok(done)) => Ok(done),
+                // What was cut short may be bound yet, so nothing is given back.
+                _ if own.is_stopping() => return std::future::pending().await,
                 Ok(Err((step, status))) => Err(Unbound {
                     text: format!("{step}: {status}"),
                     gone: status.is_not_found(),
@@ -99,6 +100,7 @@ pub(super) fn start(
 
 /// Performs the calls in order; an error says at which step.
 async fn perform(
+    ctx: &LoopCtx,
     (client, recorder): (&Client, &Recorder),
     pod: &PodInfo,
     node: &str,
@@ -109,7 +111,8 @@ async fn perform(
     for call in calls {
         match call {
             Call::Bind => {
-                bind(client, pod, node).await.map_err(|status| ("running Bind plugin \"DefaultBinder\"", status))?;
+                let bound = bind(ctx, client, pod, node).await;
+                bound.map_err(|status| ("running Bind plugin \"DefaultBinder\"", status))?;
             }
             Call::Nominate => {
                 done = Done::Nominated(evict::nominate(client, pod, Some(node)).await.map_err(preempting)?);
@@ -123,22 +126,15 @@ async fn perform(
     Ok(done)
 }
 
-async fn bind(client: &Client, pod: &PodInfo, node: &str) -> Result<(), Status> {
-    let namespace = namespace(pod);
-    match client.bind(&namespace, &pod.name, &pod.uid, node).await {
-        Err(status) if status.code >= 500 => {
-            // The server may have done it all the same: the pod tells.
-            if is_bound(client, pod, &namespace, node).await { Ok(()) } else { Err(status) }
+async fn bind(ctx: &LoopCtx, client: &Client, pod: &PodInfo, node: &str) -> Result<(), Status> {
+    match client.bind(&namespace(pod), &pod.name, &pod.uid, node).await {
+        Err(status) if status.code >= 500 && !seeded_bug!("room_given_back_on_lost_answer") => {
+            tokio::select! {
+                biased;
+                () = ctx.cancelled() => Err(status),
+                settled = doubt::settle(client, pod, node, status.clone()).boxed() => settled,
+            }
         }
         result => result,
     }
-}
-
-async fn is_bound(client: &Client, pod: &PodInfo, namespace: &str, node: &str) -> bool {
-    let Some(pods) = resource("", "v1", "pods") else { return false };
-    let Ok(Some(object)) = client.find(pods, namespace, &pod.name).await else { return false };
-    let Ok(object) = object.obj() else { return false };
-    object
-        .view::<Pod<'_>>()
-        .is_some_and(|found| found.metadata().uid() == &*pod.uid && found.spec().node_name() == node)
 }

@@ -98,6 +98,7 @@ pub(super) async fn write(client: &Client, pod: &PodInfo, patch: Vec<u8>) -> Res
     client.patch(pods()?, "status", key, (PatchType::Strategic, patch), WriteOptions::default()).await
 }
 
-fn pods() -> Result<&'static Resource, Status> {
+/// The resource.
+pub(super) fn pods() -> Result<&'static Resource, Status> {
     resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Config, KINDS, Scheduler};
 
+mod doubt;
 mod fake;
 mod preemption;
 mod restart;
@@ -305,18 +306,6 @@ fn bindings_that_fail_are_tried_again_and_give_their_place_back() {
         fake.until("a is bound", |fake| on(fake, "a") == "n1").await;
         let failed: Vec<String> = events(&fake, "a").into_iter().map(|(reason, _)| reason).collect();
         assert!(failed.contains(&"FailedScheduling".to_owned()), "{failed:?}");
-    });
-}
-
-#[test]
-fn a_binding_whose_answer_was_lost_counts_as_done() {
-    play(6, |fake| async move {
-        fake.put("nodes", node("n1"));
-        fake.fail_bindings(&[Fault::LoseAnswer]);
-        fake.put("pods", pod("a", "2"));
-        fake.until("a is bound", |fake| on(fake, "a") == "n1").await;
-        fake.until("an event", |fake| !events(fake, "a").is_empty()).await;
-        assert!(events(&fake, "a").iter().all(|(reason, _)| reason == "Scheduled"));
     });
 }
 

@@ -49,7 +49,7 @@ pub(super) enum Verdict {
         /// How far its cache of pods had come.
         seen: Revision,
     },
-    /// The binding could not be made, or may have been made.
+    /// The pod is certainly not bound, or a preemption stopped half way.
     Failed {
         /// What users are told.
         text: String,

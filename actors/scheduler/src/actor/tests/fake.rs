@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use oarlock_client::{
@@ -9,6 +10,7 @@ use oarlock_client::{
     WatchStream,
 };
 use oarlock_meta::{GroupResource, Revision, Status};
+use oarlock_runtime::{Gate, clock};
 use oarlock_schema::{Resource, resource};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -25,6 +27,8 @@ pub(super) enum Fault {
     LoseAnswer,
     /// It is not done, and no answer comes but a timeout.
     Timeout,
+    /// No answer comes but a timeout, and it is done so much later.
+    Late(Duration),
 }
 
 #[derive(Default)]
@@ -58,10 +62,18 @@ enum Change {
 }
 
 /// The server.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Fake {
     state: Arc<Mutex<State>>,
     changed: Arc<Notify>,
+    /// What is on its way.
+    net: Gate,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self { state: Arc::default(), changed: Arc::default(), net: Gate::new("net") }
+    }
 }
 
 fn object(resource: &'static Resource, value: &Value) -> Object {
@@ -173,10 +185,10 @@ impl Fake {
 
     /// Waits until something holds, or fails after a minute.
     pub(super) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let deadline = oarlock_runtime::clock::after(std::time::Duration::from_secs(60));
+        let deadline = clock::after(Duration::from_secs(60));
         while !holds(self) {
             assert!(!deadline.passed(), "{what} did not come true: {:#?}", self.list("pods"));
-            oarlock_runtime::clock::sleep(std::time::Duration::from_millis(5)).await;
+            clock::sleep(Duration::from_millis(5)).await;
         }
     }
 
@@ -187,14 +199,33 @@ impl Fake {
             state.most_binding = state.most_binding.max(state.binding);
             state.faults.pop_front()
         };
-        oarlock_runtime::clock::sleep(std::time::Duration::from_millis(2)).await;
+        clock::sleep(Duration::from_millis(2)).await;
         self.state.lock().binding -= 1;
         let pods = GroupResource::new("", "pods");
         match fault {
+            Some(Fault::Late(later)) => {
+                let (fake, request, target) = (self.clone(), request.clone(), target.clone());
+                let late = async move {
+                    clock::sleep(later).await;
+                    // Nobody hears the answer.
+                    let _ = fake.assign(&request, &target);
+                };
+                self.net.spawn("late", late).unwrap();
+                return Err(Status::timeout("the test says so", 0));
+            }
             Some(Fault::Refuse) => return Err(Status::conflict(&pods, &request.name, "refused by the test")),
             Some(Fault::Timeout) => return Err(Status::timeout("the test says so", 0)),
             Some(Fault::LoseAnswer) | None => {}
         }
+        self.assign(request, target)?;
+        match fault {
+            Some(_) => Err(Status::timeout("the answer is lost", 0)),
+            None => Ok(Reply::Status(Status::success())),
+        }
+    }
+
+    fn assign(&self, request: &Request, target: &Value) -> Result<(), Status> {
+        let pods = GroupResource::new("", "pods");
         let mut pod = self.get("pods", &request.namespace, &request.name);
         if pod.is_null() {
             return Err(Status::not_found(&pods, &request.name));
@@ -207,10 +238,7 @@ impl Fake {
         }
         pod["spec"]["nodeName"] = target["target"]["name"].clone();
         self.put("pods", pod);
-        match fault {
-            Some(_) => Err(Status::timeout("the answer is lost", 0)),
-            None => Ok(Reply::Status(Status::success())),
-        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,75 @@
+//! What became of a binding whose answer is lost.
+//!
+//! The write may still be on its way: that the pod has no node proves nothing. But of all bindings of a pod one succeeds at most, so the same one is
+//! made again until an answer leaves no doubt, and the room is kept meanwhile. A claim that is refused leaves none either: nothing more arrives under
+//! it, and who decides next waits for caches that show what had arrived.
+//!
+//! Where no try is answered so, no more are made. What was sent has its time to arrive, and then the pod tells.
+
+use std::time::Duration;
+
+use oarlock_client::Client;
+use oarlock_informer::Project;
+use oarlock_meta::Status;
+use oarlock_runtime::clock;
+use oarlock_runtime::kind::Backoff;
+
+use crate::model::PodInfo;
+use crate::project::PodView;
+
+use super::condition::pods;
+use super::{namespace, text};
+
+/// How often it is made again.
+const TRIES: u32 = 10;
+/// The pauses before.
+const PAUSES: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
+/// After so long nothing that was sent is written any more: three times what servers give a request by default, here and upstream.
+const EXPIRY: Duration = Duration::from_secs(180);
+
+/// What a pod shows of its binding to a node.
+enum Shown {
+    Bound,
+    /// It has another node, is being deleted or is no more: whatever arrives is refused.
+    Never,
+    NotYet,
+}
+
+/// Ends when it is certain whether the pod is bound to the node; an error says that it is not and will not be, by what was sent until now.
+pub(super) async fn settle(client: &Client, pod: &PodInfo, node: &str, mut last: Status) -> Result<(), Status> {
+    tracing::info!(pod = &*pod.name, node, status = %last, "binding of unknown outcome, made again");
+    for tried in 1..=TRIES {
+        clock::sleep(PAUSES.pause(tried)).await;
+        match client.bind(&namespace(pod), &pod.name, &pod.uid, node).await {
+            Ok(()) => return Ok(()),
+            Err(status) if status.is_stale_owner() => return Err(status),
+            Err(status) => last = status,
+        }
+        match show(client, pod, node).await {
+            Ok(Shown::Bound) => return Ok(()),
+            Ok(Shown::Never) => return Err(last),
+            Ok(Shown::NotYet) | Err(_) => {}
+        }
+    }
+    tracing::warn!(pod = &*pod.name, node, status = %last, "binding of unknown outcome, its room is kept");
+    clock::sleep(EXPIRY).await;
+    loop {
+        match show(client, pod, node).await {
+            Ok(Shown::Bound) => return Ok(()),
+            Ok(Shown::Never | Shown::NotYet) => return Err(last),
+            Err(status) => tracing::warn!(pod = &*pod.name, node, %status, "what became of a binding is not to be had"),
+        }
+        clock::sleep(PAUSES.max).await;
+    }
+}
+
+async fn show(client: &Client, pod: &PodInfo, node: &str) -> Result<Shown, Status> {
+    let Some(found) = client.find(pods()?, &namespace(pod), &pod.name).await? else { return Ok(Shown::Never) };
+    let found = PodView::project(&found.obj()?).info;
+    Ok(match found.node {
+        _ if found.uid != pod.uid => Shown::Never,
+        Some(other) if *text(other) == *node => Shown::Bound,
+        None if !found.terminating => Shown::NotYet,
+        _ => Shown::Never,
+    })
+}
