@@ -2,8 +2,9 @@
 //!
 //! A seed is one world: a real API server (store, View, admission, verbs) in this process; three schedulers, each with a system of actors, placement,
 //! caches that lag behind by as much as the seed says, and a place on a bus in memory; a load that fills the nodes, churns, puts pods onto nodes past
-//! the schedulers, and brings pods of higher priority, for which others have to leave. Processes are killed and started, the bus is cut, units are taken away. In the end every pod has a node, and `oarlock-check`, which
-//! shares no code with the scheduler, judges each binding by a replay of what was written (`tests/check/src/placement.rs`).
+//! the schedulers, and brings pods of higher priority, for which others have to leave. Processes are killed, ended and started, the bus is cut, units are
+//! taken away, writes arrive when nobody waits for their answer any more. In the end every pod has a node, and `oarlock-check`, which shares no code with
+//! the scheduler, judges each binding by a replay of what was written (`tests/check/src/placement.rs`).
 //!
 //! Without refusals nothing has been shown: a sweep without them is void, as is one in which a fault did not occur.
 //!

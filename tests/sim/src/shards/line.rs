@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +24,12 @@ const SOON: u64 = 3;
 const RARELY: u64 = 40;
 /// That is at most so long, in milliseconds.
 const LATE: u64 = 400;
+/// One write in so many is held on its way: nobody waits for its answer any more when it arrives.
+const SELDOM: u64 = 150;
+/// That is at most so much later, in milliseconds.
+const HELD: u64 = 4_000;
+/// So long an answer is waited for then.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// See the module's text.
 #[derive(Clone)]
@@ -31,6 +38,8 @@ pub(super) struct Line {
     pub(super) life: CancellationToken,
     pub(super) net: Gate,
     pub(super) rng: Arc<Mutex<Rng>>,
+    /// How many writes were held.
+    pub(super) held: Arc<AtomicU64>,
 }
 
 impl Line {
@@ -38,6 +47,13 @@ impl Line {
         let mut rng = self.rng.lock();
         let most = if rng.chance(1, RARELY) { LATE } else { SOON };
         Duration::from_millis(rng.below(most))
+    }
+
+    /// How much later than it is given up a write arrives, if it is held.
+    fn held(&self, request: &Request) -> Option<Duration> {
+        let mut rng = self.rng.lock();
+        let held = !request.call.is_read() && rng.chance(1, SELDOM);
+        held.then(|| Duration::from_millis(rng.below(HELD)))
     }
 
     async fn or_dead<T>(&self, future: impl Future<Output = T>) -> T {
@@ -53,6 +69,8 @@ impl Line {
 impl Transport for Line {
     async fn call(&self, request: Request) -> Result<Reply, Status> {
         let (there, back, api) = (self.delay(), self.delay(), self.api.clone());
+        let held = self.held(&request);
+        let there = held.map_or(there, |later| PATIENCE + later);
         let sent = self.net.spawn("call", async move {
             clock::sleep(there).await;
             let answer = api.call(request).await;
@@ -60,6 +78,11 @@ impl Transport for Line {
             answer
         });
         let sent = sent.map_err(|closed| Status::service_unavailable(closed.to_string()))?;
+        if held.is_some() {
+            self.held.fetch_add(1, Ordering::Relaxed);
+            self.or_dead(clock::sleep(PATIENCE)).await;
+            return Err(Status::timeout("no answer: outcome unknown", 0));
+        }
         let answer = self.or_dead(sent).await;
         answer.map_err(|error| Status::internal_error(error.to_string()))?
     }

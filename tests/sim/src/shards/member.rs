@@ -1,6 +1,7 @@
 //! One scheduler process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use oarlock_apiserver::{InProcess, Server};
@@ -25,6 +26,7 @@ pub(super) struct Member {
     pub(super) identity: Identity,
     life: CancellationToken,
     system: System,
+    held: Arc<AtomicU64>,
 }
 
 impl Member {
@@ -34,7 +36,8 @@ impl Member {
         let life = CancellationToken::new();
         let user = UserInfo::new("system:kube-scheduler", ["system:authenticated"]);
         let api = Arc::new(InProcess::new(server.clone(), user, "kube-scheduler/1"));
-        let line = Line { api, life: life.clone(), net: net.clone(), rng: Arc::new(Mutex::new(rng)) };
+        let (rng, held) = (Arc::new(Mutex::new(rng)), Arc::new(AtomicU64::new(0)));
+        let line = Line { api, life: life.clone(), net: net.clone(), rng, held: Arc::clone(&held) };
         let client = Client::new(Arc::new(line));
         let name = oarlock_mesh::member_name("scheduler", &host);
         let identity = Identity::new(Role::Scheduler, &name).unwrap();
@@ -47,7 +50,7 @@ impl Member {
         let placement = oarlock_placement::start(&system, client.clone(), member).await.unwrap();
         let config = Config { placement, bus, ..Config::default() };
         Scheduler::spawn(&system, client, config).await.unwrap();
-        Self { host, identity, life, system }
+        Self { host, identity, life, system, held }
     }
 
     /// What its scheduler shows.
@@ -73,6 +76,11 @@ impl Member {
             format!("{} {}: {} {error}", actor.kind, actor.key, actor.state)
         };
         self.system.snapshot().into_iter().map(show).collect()
+    }
+
+    /// How many of its writes arrived when it had given them up.
+    pub(super) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// Whether it decides.

@@ -26,7 +26,7 @@ const ROUNDS: u64 = 8;
 const LAG: u64 = 150;
 
 /// What a sweep must have come to.
-pub(super) const SHOWN: [&str; 15] = [
+pub(super) const SHOWN: [&str; 20] = [
     "bindings",
     "bindings proposed",
     "refusals",
@@ -39,9 +39,14 @@ pub(super) const SHOWN: [&str; 15] = [
     "intruders",
     "arbiter killed",
     "member killed",
+    "member ended",
+    "writes held",
     "cut from the bus",
     "no bus",
     "unit taken away",
+    "spread judged",
+    "ports judged",
+    "anti-affinity judged",
 ];
 
 type Shown = BTreeMap<&'static str, u64>;
@@ -144,7 +149,14 @@ impl World {
     async fn disturb(&mut self, rng: &mut Rng) -> bool {
         let arbiter = self.members.iter().position(Member::decides);
         let any = rng.below(self.members.len() as u64) as usize;
-        match rng.below(5) {
+        match rng.below(6) {
+            5 => {
+                self.note("member ended", 1);
+                let member = self.members.remove(if rng.chance(1, 2) { arbiter.unwrap_or(any) } else { any });
+                self.count(&member);
+                member.end().await;
+                true
+            }
             0 | 1 => {
                 let which = if rng.chance(2, 3) { arbiter.unwrap_or(any) } else { any };
                 self.note(if Some(which) == arbiter { "arbiter killed" } else { "member killed" }, 1);
@@ -191,6 +203,7 @@ impl World {
         self.note("preemptions", seen["preemptions"].as_u64().unwrap_or(0));
         self.note("preemptions proposed", seen["proposals"]["nominated"].as_u64().unwrap_or(0));
         self.note("victims", seen["preemptionVictims"].as_u64().unwrap_or(0));
+        self.note("writes held", member.held());
     }
 
     async fn bury(&mut self) {
@@ -241,5 +254,8 @@ impl World {
         let asked = |rule| findings.asked.get(&rule).copied().unwrap_or(0);
         self.note("victims in the log", asked(Rule::Victims));
         self.note("bindings beside the nominated", asked(Rule::Nominated));
+        self.note("spread judged", asked(Rule::Spread));
+        self.note("ports judged", asked(Rule::Ports));
+        self.note("anti-affinity judged", asked(Rule::AntiAffinity));
     }
 }
