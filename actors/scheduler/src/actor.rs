@@ -52,6 +52,7 @@ mod tests;
 
 use bind::Outcome;
 use catch_up::catch_up;
+use doubt::Left;
 use duties::Duties;
 use feed::Feed;
 use hearing::{Asked, Hearing};
@@ -138,6 +139,7 @@ struct Set {
     informers: SharedInformers,
     recorder: Recorder,
     config: Config,
+    left: Left,
 }
 
 impl Set {
@@ -147,7 +149,7 @@ impl Set {
         let client = client.with_timeout(CALL);
         let recorder = Recorder::start(system, client.clone(), &name, "").await?;
         let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
-        Ok((name, Arc::new(Self { client, informers, recorder, config })))
+        Ok((name, Arc::new(Self { client, informers, recorder, config, left: Left::default() })))
     }
 }
 
@@ -161,7 +163,7 @@ async fn run(ctx: LoopCtx, set: Arc<Set>) -> Result<(), Failure> {
         }
     }
     let again = ctx.incarnation() > 1 && !seeded_bug!("restart_without_catch_up");
-    if again && !catch_up(&ctx, &set.client, &intake.pods()).await {
+    if again && !catch_up(&ctx, &set, &intake.pods()).await {
         return Ok(());
     }
     Shell::new(ctx, set, intake).run().await

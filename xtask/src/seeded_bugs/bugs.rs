@@ -79,6 +79,7 @@ pub(super) const BUGS: &[Bug] = &[
         None,
         "the_room_of_a_binding_that_it_has_not_seen_is_not_given_away",
     ),
+    bug("restart_without_catch_up", "oarlock-scheduler", None, "what_it_bound_last_is_certain_before_it_decides_again"),
     bug(
         "room_given_back_on_lost_answer",
         "oarlock-scheduler",
@@ -95,6 +96,18 @@ pub(super) const BUGS: &[Bug] = &[
     bug("told_of_any_revision", "oarlock-scheduler", None, "what_is_said_of_a_waiting_pod_is_not_said_of_a_bound_one"),
     bug("victims_unchecked", "oarlock-scheduler", None, "the_arbiter_looks_at_victims_again"),
     bug("nomination_ignored", "oarlock-scheduler", None, "room_that_victims_leave_is_kept_for_who_was_nominated"),
+    bug(
+        "nominated_at_any_revision",
+        "oarlock-scheduler",
+        None,
+        "a_nomination_that_arrives_late_undoes_none_that_was_made_since",
+    ),
+    bug(
+        "nomination_forgotten_half_way",
+        "oarlock-scheduler",
+        None,
+        "a_preemption_that_stops_half_way_keeps_the_room_that_its_victims_leave",
+    ),
     bug("late_proposal_accepted", "oarlock-scheduler", None, "a_proposal_for_another_epoch_is_not_looked_at"),
     bug("subpath_follows_links", "oarlock-kubelet", None, "directories_are_made_inside_the_volume_and_nowhere_else"),
     bug(

@@ -16,14 +16,20 @@ use crate::framework::Call;
 use crate::model::PodInfo;
 use crate::queue::Popped;
 
+use super::doubt::Open;
 use super::hearing::Slot;
-use super::{doubt, evict, namespace};
+use super::{Set, doubt, evict, namespace};
+
+const BIND: &str = "running Bind plugin \"DefaultBinder\"";
+const PREEMPT: &str = "preemption";
 
 /// Why a binding or preemption failed.
 #[derive(Debug)]
 pub(super) struct Unbound {
     /// What users are told.
     pub(super) text: String,
+    /// The pod was nominated all the same, at this revision of it; some victims may be leaving.
+    pub(super) nominated: Option<u64>,
     /// The pod is no more, so there is nobody to tell.
     pub(super) gone: bool,
     /// Somebody else decides now: the claim that was refused.
@@ -63,19 +69,20 @@ pub(super) struct Outcome {
     pub(super) result: Result<Done, Unbound>,
 }
 
-/// Starts the writes. The future ends with their outcome, whatever becomes of the task.
+/// Starts the writes. The future ends with their outcome, unless the incarnation is over.
 pub(super) fn start(
     ctx: &LoopCtx,
-    (client, recorder): (&Client, &Recorder),
+    set: &Arc<Set>,
     claim: &Claim,
     (whose, pod, node): (Whose, Arc<PodInfo>, Arc<str>),
     calls: Vec<Call>,
 ) -> BoxFuture<'static, Outcome> {
     let (claimed, own) = (claim.fence.clone(), ctx.clone());
+    let binds = calls.iter().any(|call| matches!(call, Call::Bind));
+    let open = binds.then(|| Open::new(set, &pod, &node, claimed.as_ref()));
     let task = {
-        let (client, pod, node) = (client.clone(), Arc::clone(&pod), Arc::clone(&node));
-        let (recorder, own) = (recorder.clone(), own.clone());
-        let writes = async move { perform(&own, (&client, &recorder), &pod, &node, &calls).await };
+        let (set, own, pod, node) = (Arc::clone(set), ctx.clone(), Arc::clone(&pod), Arc::clone(&node));
+        let writes = async move { perform(&own, (&set.client, &set.recorder), &pod, &node, &calls).await };
         ctx.spawn("bind", fence::scope(claimed.clone(), writes))
     };
     async move {
@@ -84,46 +91,52 @@ pub(super) fn start(
                 Ok(Ok(done)) => Ok(done),
                 // What was cut short may be bound yet, so nothing is given back.
                 _ if own.is_stopping() => return std::future::pending().await,
-                Ok(Err((step, status))) => Err(Unbound {
+                Ok(Err((step, status, nominated))) => Err(Unbound {
                     text: format!("{step}: {status}"),
+                    nominated,
                     gone: status.is_not_found(),
                     stale: claimed.filter(|_| status.is_stale_owner()),
                 }),
-                Err(error) => Err(Unbound { text: error.to_string(), gone: false, stale: None }),
+                Err(error) => Err(Unbound { text: error.to_string(), nominated: None, gone: false, stale: None }),
             },
-            Err(closed) => Err(Unbound { text: closed.to_string(), gone: true, stale: None }),
+            Err(closed) => Err(Unbound { text: closed.to_string(), nominated: None, gone: true, stale: None }),
         };
+        if let Some(open) = open {
+            open.close();
+        }
         Outcome { whose, pod, node, result }
     }
     .boxed()
 }
 
-/// Performs the calls in order; an error says at which step.
+/// Performs the calls in order; an error says at which step, and at which revision the pod was nominated before.
 async fn perform(
     ctx: &LoopCtx,
     (client, recorder): (&Client, &Recorder),
     pod: &PodInfo,
     node: &str,
     calls: &[Call],
-) -> Result<Done, (&'static str, Status)> {
-    let mut done = Done::Bound;
-    let preempting = |status| ("preemption", status);
+) -> Result<Done, (&'static str, Status, Option<u64>)> {
+    let mut nominated = None;
     for call in calls {
-        match call {
-            Call::Bind => {
-                let bound = bind(ctx, client, pod, node).await;
-                bound.map_err(|status| ("running Bind plugin \"DefaultBinder\"", status))?;
-            }
+        let done = match call {
+            Call::Bind => bind(ctx, client, pod, node).await.map_err(|status| (BIND, status)),
             Call::Nominate => {
-                done = Done::Nominated(evict::nominate(client, pod, Some(node)).await.map_err(preempting)?);
+                let written = evict::nominate(client, pod, node).await;
+                written.map(|revision| nominated = Some(revision)).map_err(|status| (PREEMPT, status))
             }
-            Call::Denominate(others) => evict::denominate(client, others).await,
+            Call::Denominate(others) => {
+                evict::denominate(client, others, node).await;
+                Ok(())
+            }
             Call::Evict(victims) => {
-                evict::evict((client, recorder), pod, node, victims).await.map_err(preempting)?;
+                let evicted = evict::evict((client, recorder), pod, node, victims).await;
+                evicted.map_err(|status| (PREEMPT, status))
             }
-        }
+        };
+        done.map_err(|(step, status)| (step, status, nominated))?;
     }
-    Ok(done)
+    Ok(nominated.map_or(Done::Bound, Done::Nominated))
 }
 
 async fn bind(ctx: &LoopCtx, client: &Client, pod: &PodInfo, node: &str) -> Result<(), Status> {

@@ -1,7 +1,7 @@
 //! What a new incarnation waits for: the bindings of the one before.
 //!
-//! The tasks of that one have ended, so everything that it has bound is in the store. But the cache may lag, and the engine begins empty: a
-//! binding that it did not see would leave the pod's room to be given to another.
+//! The tasks of that one have ended, but what they sent may still be on its way: first it is certain what became of each. Then everything that was bound
+//! is in the store. But the cache may lag, and the engine begins empty: a binding that it did not see would leave the pod's room to be given to another.
 
 use std::time::Duration;
 
@@ -13,15 +13,20 @@ use oarlock_schema::resource;
 
 use crate::project::PodView;
 
+use super::Set;
+
 /// The pause after a list that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Pods of one page of a list.
 const PAGE: u64 = 500;
 
-/// Waits until the cache shows every pod as it was in the store when this was called, or later; `false` when asked to stop.
-pub(super) async fn catch_up(ctx: &LoopCtx, client: &Client, pods: &Cache<PodView>) -> bool {
+/// Waits until the cache shows every binding of the incarnation before; `false` when asked to stop.
+pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) -> bool {
+    if ctx.or_stop(set.left.settle(&set.client)).await.is_none() {
+        return false;
+    }
     let newest = loop {
-        match ctx.or_stop(newest(client)).await {
+        match ctx.or_stop(newest(&set.client)).await {
             None => return false,
             Some(Ok(revision)) => break revision,
             Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "what was bound is not to be had"),

@@ -198,8 +198,7 @@ impl Shell {
     }
 
     fn start(&mut self, claim: &Claim, what: (Whose, Arc<PodInfo>, Arc<str>), calls: Vec<Call>) {
-        let writers = (&self.set.client, &self.set.recorder);
-        self.binds.push(bind::start(&self.ctx, writers, claim, what, calls));
+        self.binds.push(bind::start(&self.ctx, &self.set, claim, what, calls));
     }
 
     /// A pod of our own waits for its victims to be gone.
@@ -234,6 +233,9 @@ impl Shell {
             Err(failure) => {
                 self.seen.failed += 1;
                 let now = self.now();
+                if let Some(revision) = failure.nominated {
+                    self.engine.stopped_half_way(&pod.uid, revision);
+                }
                 self.engine.withdraw(&pod.uid, now);
                 self.engine.unbound(&pod, &node, now);
                 // It may have come to be queued here since the binding began.

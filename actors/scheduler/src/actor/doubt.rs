@@ -6,19 +6,22 @@
 //!
 //! Where no try is answered so, no more are made. What was sent has its time to arrive, and then the pod tells.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use oarlock_client::Client;
+use futures::future::join_all;
+use oarlock_client::{Client, Fence, fence};
 use oarlock_informer::Project;
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
 use oarlock_runtime::kind::Backoff;
+use parking_lot::Mutex;
 
 use crate::model::PodInfo;
 use crate::project::PodView;
 
 use super::condition::pods;
-use super::{namespace, text};
+use super::{Set, namespace, text};
 
 /// How often it is made again.
 const TRIES: u32 = 10;
@@ -72,4 +75,54 @@ async fn show(client: &Client, pod: &PodInfo, node: &str) -> Result<Shown, Statu
         None if !found.terminating => Shown::NotYet,
         _ => Shown::Never,
     })
+}
+
+/// Bindings that an incarnation has left open, for the one that comes after it.
+#[derive(Default)]
+pub(super) struct Left(Mutex<Vec<Binding>>);
+
+#[derive(Clone)]
+struct Binding {
+    pod: Arc<PodInfo>,
+    node: Arc<str>,
+    fence: Option<Fence>,
+}
+
+impl Left {
+    /// Ends when it is certain of each whether it was made.
+    pub(super) async fn settle(&self, client: &Client) {
+        let left = self.0.lock().clone();
+        let each = left.iter().map(|Binding { pod, node, fence }| {
+            let last = Status::timeout("whoever waited has failed", 0);
+            fence::scope(fence.clone(), settle(client, pod, node, last))
+        });
+        for (binding, settled) in left.iter().zip(join_all(each).await) {
+            tracing::info!(pod = &*binding.pod.name, node = &*binding.node, ?settled, "binding left open is certain");
+        }
+        self.0.lock().clear();
+    }
+}
+
+/// A binding under way. Whoever drops it before its end leaves it open.
+pub(super) struct Open {
+    set: Arc<Set>,
+    binding: Option<Binding>,
+}
+
+impl Open {
+    pub(super) fn new(set: &Arc<Set>, pod: &Arc<PodInfo>, node: &Arc<str>, fence: Option<&Fence>) -> Self {
+        let binding = Binding { pod: Arc::clone(pod), node: Arc::clone(node), fence: fence.cloned() };
+        Self { set: Arc::clone(set), binding: Some(binding) }
+    }
+
+    /// It is certain what became of it.
+    pub(super) fn close(mut self) {
+        self.binding = None;
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.set.left.0.lock().extend(self.binding.take());
+    }
 }

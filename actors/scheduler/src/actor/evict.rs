@@ -1,35 +1,80 @@
 //! The writes of a preemption. All are for one incarnation, and what is gone already is as good as evicted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use oarlock_client::{Client, DeleteOptions};
-use oarlock_informer::Recorder;
+use oarlock_informer::{Project, Recorder};
 use oarlock_meta::{Status, Time};
 use oarlock_runtime::clock;
-use oarlock_schema::{Resource, resource};
+use oarlock_schema::Resource;
+use oarlock_seeded_bug::seeded_bug;
 use serde_json::{Value, json};
 
 use crate::model::PodInfo;
-use crate::project::{DISRUPTION_TARGET, PREEMPTED};
+use crate::project::{DISRUPTION_TARGET, PREEMPTED, PodView};
 
-use super::condition::write;
+use super::condition::{pods, write};
 use super::tell::about;
 use super::{namespace, text};
 
 /// Victims of one preemption that are written about at once.
 const AT_ONCE: usize = 16;
+/// How often a nomination is tried that others come before, or whose answer is lost.
+const TRIES: u32 = 5;
+/// After an answer that is lost.
+const PAUSE: Duration = Duration::from_millis(200);
 
-/// Sets or clears `status.nominatedNodeName`; returns the pod's revision then.
-pub(super) async fn nominate(client: &Client, pod: &PodInfo, node: Option<&str>) -> Result<u64, Status> {
-    let patch = json!({"metadata": {"uid": &*pod.uid}, "status": {"nominatedNodeName": node}});
-    Ok(write(client, pod, bytes(&patch)?).await?.revision.get())
+/// Nominates a pod to a node; returns its revision then.
+pub(super) async fn nominate(client: &Client, pod: &PodInfo, node: &str) -> Result<u64, Status> {
+    expect(client, pod, Some(node), |now| now == Some(node)).await
 }
 
-/// Takes the nominations of `pods` away. Where that fails they wait longer than they have to, and nothing is lost.
-pub(super) async fn denominate(client: &Client, pods: &[Arc<PodInfo>]) {
-    for pod in pods {
-        if let Err(status) = nominate(client, pod, None).await {
+/// Sets or clears `status.nominatedNodeName`, unless the pod is found as it should be; returns its revision then.
+///
+/// Each try names the revision that it speaks of: one that arrives when its answer was given up must not undo what was decided since.
+async fn expect(
+    client: &Client,
+    pod: &PodInfo,
+    node: Option<&str>,
+    is_done: impl Fn(Option<&str>) -> bool,
+) -> Result<u64, Status> {
+    let (mut version, mut tried) = (pod.version, 0);
+    loop {
+        let mut metadata = json!({"uid": &*pod.uid, "resourceVersion": version.to_string()});
+        if seeded_bug!("nominated_at_any_revision") {
+            metadata = json!({"uid": &*pod.uid});
+        }
+        let patch = json!({"metadata": metadata, "status": {"nominatedNodeName": node}});
+        let status = match write(client, pod, bytes(&patch)?).await {
+            Ok(written) => return Ok(written.revision.get()),
+            Err(status) => status,
+        };
+        tried += 1;
+        let lost = status.code >= 500;
+        if tried == TRIES || status.is_stale_owner() || !(lost || status.is_conflict()) {
+            return Err(status);
+        }
+        if lost {
+            clock::sleep(PAUSE).await;
+        }
+        let Some(found) = client.find(pods()?, &namespace(pod), &pod.name).await? else { return Err(status) };
+        let found = PodView::project(&found.obj()?).info;
+        if found.uid != pod.uid || found.node.is_some() {
+            return Err(status);
+        }
+        if is_done(found.nominated.map(text).as_deref()) {
+            return Ok(found.version);
+        }
+        version = found.version;
+    }
+}
+
+/// Takes the nominations of `others` to a node away. Where that fails they wait longer than they have to, and nothing is lost.
+pub(super) async fn denominate(client: &Client, others: &[Arc<PodInfo>], node: &str) {
+    for pod in others {
+        if let Err(status) = expect(client, pod, None, |now| now != Some(node)).await {
             tracing::info!(pod = &*pod.name, %status, "nomination of a pod of lower priority not cleared");
         }
     }
@@ -52,7 +97,7 @@ async fn leave(
     node: &str,
     victim: &PodInfo,
 ) -> Result<(), Status> {
-    let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
+    let pods = pods()?;
     if !victim.preempted
         && let Err(status) = write(client, victim, bytes(&condition(pod, victim))?).await
     {

@@ -54,6 +54,6 @@ pub(super) enum Verdict {
         /// What users are told.
         text: String,
     },
-    /// Whoever was asked does not decide (any more); nothing was done.
+    /// Whoever was asked does not decide (any more); who does knows of anything that was done.
     Stale,
 }

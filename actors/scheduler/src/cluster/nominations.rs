@@ -96,6 +96,13 @@ impl Nominations {
         }
     }
 
+    /// Nobody was asked to leave for a pod, as far as is certain: it may have others leave anew.
+    pub(crate) fn waits_for_nobody(&mut self, uid: &str) {
+        if let Some(known) = self.pods.get_mut(uid) {
+            known.victims.clear();
+        }
+    }
+
     /// What was decided here is not written, or perhaps not: from now on the API has the word.
     pub(crate) fn withdraw(&mut self, uid: &str) {
         if self.pods.get(uid).is_some_and(|known| known.source == Source::Here(None)) {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use oarlock_seeded_bug::seeded_bug;
+
 use crate::arbiter::{Constraint, Refusal};
 use crate::column::NodeIx;
 use crate::event::Event;
@@ -123,6 +125,15 @@ impl Engine {
     /// A pod's nomination is written, at this revision of it, and its victims are on their way.
     pub(crate) fn nominated(&mut self, uid: &str, revision: u64) {
         self.cluster.nominations.written(uid, revision);
+    }
+
+    /// A pod's nomination is written, at this revision of it, and not every victim is on its way. What follows is as after [`Engine::withdraw`].
+    pub(crate) fn stopped_half_way(&mut self, uid: &str, revision: u64) {
+        if seeded_bug!("nomination_forgotten_half_way") {
+            return;
+        }
+        self.cluster.nominations.waits_for_nobody(uid);
+        self.nominated(uid, revision);
     }
 
     /// The same of a pod of our own, which now waits for its victims to be gone.

@@ -247,3 +247,18 @@ fn what_was_decided_here_stands_until_the_api_has_come_that_far() {
     world.pod("p", "cpu=1 priority=5 node=n1 version=34");
     assert!(world.engine.cluster.nominations.is_empty());
 }
+
+#[test]
+fn a_preemption_that_stops_half_way_keeps_the_room_that_its_victims_leave() {
+    let mut world = full();
+    world.pod("high", "cpu=2 priority=9");
+    let Some(Decision::Preempt { popped, .. }) = world.step() else { panic!("it has to preempt") };
+    // Its nomination is written, one victim is gone, and nobody knows about the other.
+    gone(&mut world, "v1");
+    world.engine.stopped_half_way(&popped.pod.uid, 50);
+    world.engine.withdraw(&popped.pod.uid, world.now);
+    let ignorant = info(&mut world, "lower", "cpu=1 priority=1");
+    assert_eq!(refusal(world.engine.judge(&ignorant, "n1", world.now)), "Nominated");
+    let again = world.engine.judge_preemption(&popped.pod, "n1", &[Arc::from("uid-v2")]);
+    assert!(refusal(again).starts_with("Ok"), "it waits for nobody");
+}

@@ -37,6 +37,8 @@ struct State {
     objects: BTreeMap<Key, Value>,
     log: Vec<(u64, &'static str, Change, Value)>,
     faults: VecDeque<Fault>,
+    /// The next nominations have no answer, and are done so much later.
+    late_nominations: VecDeque<Duration>,
     fences: Vec<(String, String)>,
     /// Conditions of waiting pods stay on their way.
     held: bool,
@@ -131,6 +133,11 @@ impl Fake {
         self.state.lock().faults.extend(faults);
     }
 
+    /// Makes the answers of the next nominations be lost, and the nominations late by so much.
+    pub(super) fn delay_nominations(&self, late: &[Duration]) {
+        self.state.lock().late_nominations.extend(late);
+    }
+
     /// From now on, or no more, what is said of waiting pods stays on its way.
     pub(super) fn hold_conditions(&self, held: bool) {
         self.state.lock().held = held;
@@ -205,12 +212,7 @@ impl Fake {
         match fault {
             Some(Fault::Late(later)) => {
                 let (fake, request, target) = (self.clone(), request.clone(), target.clone());
-                let late = async move {
-                    clock::sleep(later).await;
-                    // Nobody hears the answer.
-                    let _ = fake.assign(&request, &target);
-                };
-                self.net.spawn("late", late).unwrap();
+                self.arrives(later, move || fake.assign(&request, &target));
                 return Err(Status::timeout("the test says so", 0));
             }
             Some(Fault::Refuse) => return Err(Status::conflict(&pods, &request.name, "refused by the test")),
@@ -222,6 +224,36 @@ impl Fake {
             Some(_) => Err(Status::timeout("the answer is lost", 0)),
             None => Ok(Reply::Status(Status::success())),
         }
+    }
+
+    /// Something arrives so much later, and nobody hears the answer.
+    fn arrives<T>(&self, later: Duration, write: impl FnOnce() -> Result<T, Status> + Send + 'static) {
+        let late = async move {
+            clock::sleep(later).await;
+            let _ = write();
+        };
+        self.net.spawn("late", late).unwrap();
+    }
+
+    fn late_nominations(&self) -> Option<Duration> {
+        self.state.lock().late_nominations.pop_front()
+    }
+
+    fn change_status(&self, request: &Request, patch: &Value) -> Result<Value, Status> {
+        let key = (request.resource.plural, request.namespace.to_string(), request.name.to_string());
+        let mut value = self.get(key.0, &key.1, &key.2);
+        if value.is_null() {
+            return Err(Status::not_found(&request.resource.group_resource(), &key.2));
+        }
+        for precondition in ["uid", "resourceVersion"] {
+            let expected = &patch["metadata"][precondition];
+            if !expected.is_null() && value["metadata"][precondition] != *expected {
+                self.state.lock().conflicts += 1;
+                return Err(Status::conflict(&request.resource.group_resource(), &key.2, precondition));
+            }
+        }
+        merge(&mut value["status"], &patch["status"]);
+        Ok(self.commit(key, Change::Modified, value))
     }
 
     fn assign(&self, request: &Request, target: &Value) -> Result<(), Status> {
@@ -292,19 +324,14 @@ impl Transport for Fake {
                 if patch["status"]["conditions"][0]["type"] == "PodScheduled" {
                     self.let_go().await;
                 }
-                let mut value = self.get(key.0, &key.1, &key.2);
-                if value.is_null() {
-                    return Err(Status::not_found(&request.resource.group_resource(), &key.2));
+                if patch["status"]["nominatedNodeName"].is_string()
+                    && let Some(later) = self.late_nominations()
+                {
+                    let fake = self.clone();
+                    self.arrives(later, move || fake.change_status(&request, &patch));
+                    return Err(Status::timeout("the test says so", 0));
                 }
-                for precondition in ["uid", "resourceVersion"] {
-                    let expected = &patch["metadata"][precondition];
-                    if !expected.is_null() && value["metadata"][precondition] != *expected {
-                        self.state.lock().conflicts += 1;
-                        return Err(Status::conflict(&request.resource.group_resource(), &key.2, precondition));
-                    }
-                }
-                merge(&mut value["status"], &patch["status"]);
-                let value = self.commit(key, Change::Modified, value);
+                let value = self.change_status(&request, &patch)?;
                 Ok(Reply::Object { object: object(request.resource, &value), created: false })
             }
             Call::Patch(_, patch, _) => {

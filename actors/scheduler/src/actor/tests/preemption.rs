@@ -1,6 +1,11 @@
 //! Preemption: who leaves, in which order it is written, and who gets the room.
 
+use oarlock_informer::Project;
+use oarlock_schema::resource;
+
 use super::*;
+use crate::actor::evict::{denominate, nominate};
+use crate::project::PodView;
 
 fn of_priority(mut pod: Value, priority: i32) -> Value {
     pod["spec"]["priority"] = json!(priority);
@@ -187,5 +192,31 @@ fn budgets_are_read_from_the_api() {
         fake.put("pods", of_priority(pod("high", "1"), 9));
         fake.until("high is bound", |fake| on(fake, "high") == "n1").await;
         assert_eq!(names(&fake.evicted()), ["free"]);
+    });
+}
+
+#[test]
+fn a_nomination_that_arrives_late_undoes_none_that_was_made_since() {
+    Universe::run(27, || async {
+        let fake = Fake::default();
+        fake.put("pods", pod("a", "1"));
+        let client = Client::new(Arc::new(fake.clone()));
+        let read = || async {
+            let found = client.get(resource("", "v1", "pods").unwrap(), "default", "a").await.unwrap();
+            PodView::project(&found.obj().unwrap()).info
+        };
+        let nominated = || fake.get("pods", "default", "a")["status"]["nominatedNodeName"].clone();
+        let first = read().await;
+        fake.delay_nominations(&[Duration::from_secs(4)]);
+        assert_eq!(nominate(&client, &first, "n1").await.unwrap(), read().await.version);
+        assert_eq!(nominated(), "n1");
+        // Somebody has changed it since, and that is no reason not to.
+        assert_eq!(nominate(&client, &first, "n2").await.unwrap(), read().await.version);
+        clock::sleep(Duration::from_secs(10)).await;
+        assert_eq!(nominated(), "n2");
+        denominate(&client, std::slice::from_ref(&first), "n1").await;
+        assert_eq!(nominated(), "n2", "it is not nominated there any more");
+        denominate(&client, &[first], "n2").await;
+        assert_eq!(nominated(), Value::Null);
     });
 }

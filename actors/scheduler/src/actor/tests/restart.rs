@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use oarlock_client::Client;
 use oarlock_runtime::{Options, System, Universe, clock, shutdown};
+use serde_json::json;
 use tokio::sync::Notify;
 
-use super::fake::{Fake, node, pod};
+use super::fake::{Fake, Fault, node, pod};
 use super::{condition, on};
 use crate::actor::{Config, SCHEDULER, Set, run};
 
@@ -70,5 +71,23 @@ fn it_waits_for_no_more_than_pods_that_were_written() {
         let since = clock::now();
         fake.until("b is bound", |fake| !on(fake, "b").is_empty()).await;
         assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    });
+}
+
+#[test]
+fn what_it_bound_last_is_certain_before_it_decides_again() {
+    play(3, |fake, fail| async move {
+        fake.fail_bindings(&[Fault::Late(Duration::from_secs(4))]);
+        fake.put("pods", pod("a", "2"));
+        clock::sleep(Duration::from_millis(10)).await;
+        fail.notify_one();
+        // Whoever does not know of the first takes this one before it.
+        let mut important = pod("b", "2");
+        important["spec"]["priority"] = json!(9);
+        important["spec"]["preemptionPolicy"] = json!("Never");
+        fake.put("pods", important);
+        fake.until("b waits", |fake| condition(fake, "b")["reason"] == "Unschedulable").await;
+        clock::sleep(Duration::from_secs(120)).await;
+        assert_eq!((on(&fake, "a"), on(&fake, "b")), ("n1".to_owned(), String::new()));
     });
 }
