@@ -44,12 +44,13 @@ const KINDS: [&str; 9] = [
 fn units_move_under_faults_and_nothing_is_done_twice_or_left_undone() {
     let swept = Universe::sweep_threads(200, world::run);
     let mut seeds: BTreeMap<&str, usize> = KINDS.iter().map(|kind| (*kind, 0)).collect();
-    let mut fenced = 0;
+    let (mut fenced, mut bound) = (0, 0);
     for (_, outcome) in &swept {
         outcome.value.marks.keys().for_each(|kind| *seeds.entry(kind).or_default() += 1);
         fenced += outcome.value.fenced;
+        bound += outcome.value.bound;
     }
-    println!("{} seeds, {fenced} writes under a claim", swept.len());
+    println!("{} seeds, {fenced} writes and {bound} bindings under a claim", swept.len());
     seeds.iter().for_each(|(kind, seeds)| println!("{kind:<22} in {seeds} seeds"));
     if swept.len() == 1 {
         return;
@@ -58,4 +59,5 @@ fn units_move_under_faults_and_nothing_is_done_twice_or_left_undone() {
     assert!(tame.is_empty(), "these did not bite in a tenth of the seeds: {tame:?}");
     assert_eq!(seeds.len(), KINDS.len(), "a fault that is not in the table");
     assert!(fenced > swept.len() as u64 * 20, "{fenced}");
+    assert!(bound > swept.len() as u64 * 5, "{bound}");
 }

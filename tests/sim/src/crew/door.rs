@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use oarlock_check::history::Claim;
 use oarlock_client::{
-    Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
+    Call, Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
 };
 use oarlock_meta::{Revision, Status};
 use oarlock_runtime::{Gate, clock};
@@ -27,6 +27,24 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Between two attempts to be let in.
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// What was written under a claim.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    pub(super) objects: Vec<Claim>,
+    /// The answer to a binding does not say at which revision it was made.
+    pub(super) bindings: Vec<Binding>,
+    /// What a member has written under none, and had to.
+    pub(super) missing: Vec<String>,
+}
+
+/// A pod that was bound under a claim.
+#[derive(Debug)]
+pub(super) struct Binding {
+    pub(super) unit: String,
+    pub(super) epoch: u64,
+    pub(super) uid: String,
+}
+
 /// See the module's text. Clones are one.
 #[derive(Clone)]
 pub(super) struct Door {
@@ -37,7 +55,9 @@ pub(super) struct Door {
     /// Of the process: what is dead hears nothing and is not heard.
     pub(super) life: CancellationToken,
     /// What was written under a claim.
-    pub(super) claims: Arc<Mutex<Vec<Claim>>>,
+    pub(super) claims: Arc<Mutex<Claims>>,
+    /// It is a member's: what goes through it is for a unit.
+    pub(super) member: bool,
     pub(super) marks: Arc<Marks>,
 }
 
@@ -54,11 +74,33 @@ impl Door {
         match (&request.fence, told) {
             (Some(fence), Ok(Reply::Object { object, .. })) if object.revision > before => {
                 let (unit, epoch, revision) = (fence.unit.to_string(), fence.epoch.get(), object.revision.get());
-                self.claims.lock().push(Claim { unit, epoch, revision, key: None });
+                self.claims.lock().objects.push(Claim { unit, epoch, revision, key: None });
+            }
+            (Some(fence), Ok(_)) if request.subresource == "binding" => {
+                let Call::Create(binding, _) = &request.call else { panic!("a binding is made by {:?}", request.call) };
+                let (unit, epoch, uid) = (fence.unit.to_string(), fence.epoch.get(), binding.meta().uid().to_owned());
+                self.claims.lock().bindings.push(Binding { unit, epoch, uid });
+            }
+            (None, Ok(_)) if self.member && !is_own(request) => {
+                let (verb, resource, name) = (request.call.verb(), request.resource.plural, &request.name);
+                self.claims.lock().missing.push(format!("{verb} {resource}/{} {name}", request.subresource));
             }
             (Some(_), Err(status)) if status.is_stale_owner() => self.marks.note("stale owner refused", 1),
             _ => {}
         }
+    }
+}
+
+/// Whether a member may do it under no claim: it reads, or it says that it lives, who holds what, or what users are told, which is true whoever tells it.
+fn is_own(request: &Request) -> bool {
+    match (&request.call, request.resource.plural) {
+        (call, _) if call.is_read() => true,
+        (_, "leases" | "assignments" | "events") => true,
+        // Its controllers' own, which are there before it holds anything; `default` is a controller's work.
+        (Call::Create(account, _), "serviceaccounts") => {
+            request.namespace == "kube-system" && account.meta().name() != "default"
+        }
+        _ => false,
     }
 }
 

@@ -9,15 +9,23 @@ use oarlock_meta::Revision;
 use oarlock_schema::Obj;
 use serde_json::Value;
 
+use super::door::{Binding, Claims};
 use super::jobs;
 use super::users::kind;
 use crate::replicas::history::Recorder;
 use crate::replicas::truth::Truth;
 
-/// F1: what was written under a claim lies between its epoch and the unit's next.
-pub(super) fn fenced(claims: Vec<Claim>, truth: &Truth, recorder: &Recorder) {
+/// F1: what members write for a unit they write under their claim, and that lies between its epoch and the unit's next.
+pub(super) fn fenced(claims: Claims, nodes: &Nodes, truth: &Truth, recorder: &Recorder) {
     truth.close(Vec::new());
-    claims.into_iter().for_each(|claim| recorder.write(Line::Claim(claim)));
+    let Claims { objects, bindings, missing } = claims;
+    assert!(missing.is_empty(), "F1: written under no claim: {missing:#?}");
+    let bound = bindings.into_iter().map(|Binding { unit, epoch, uid }| {
+        let revision =
+            nodes.bound(&uid).unwrap_or_else(|| panic!("nobody has seen {uid} on the node that {unit} gave it"));
+        Claim { unit, epoch, revision: revision.get(), key: None }
+    });
+    objects.into_iter().chain(bound).for_each(|claim| recorder.write(Line::Claim(claim)));
     let history = recorder.read();
     let report = check(&history);
     assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
@@ -61,9 +69,9 @@ pub(super) async fn workloads(
     wrong
 }
 
-/// S2: pods by uid, with the node that each was first seen on.
+/// S2: pods by uid, with the node that each was first seen on, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(BTreeMap<String, String>);
+pub(super) struct Nodes(BTreeMap<String, (String, Revision)>);
 
 impl Nodes {
     /// A pod as it was written.
@@ -72,7 +80,12 @@ impl Nodes {
         if node.is_empty() {
             return;
         }
-        let first = self.0.entry(pod.meta().uid().to_owned()).or_insert_with(|| node.clone());
+        let (first, _) = self.0.entry(pod.meta().uid().to_owned()).or_insert_with(|| (node.clone(), revision));
         assert_eq!(*first, node, "S2: at {revision} {} is bound again", pod.meta().name());
+    }
+
+    /// When a pod got its node.
+    fn bound(&self, uid: &str) -> Option<Revision> {
+        self.0.get(uid).map(|(_, revision)| *revision)
     }
 }

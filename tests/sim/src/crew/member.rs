@@ -48,6 +48,7 @@ impl Member {
     pub(super) async fn start(role: Role, host: String, door: Door, exchange: Option<&Exchange>) -> Self {
         let options = oarlock_runtime::Options { host: host.as_str().into(), tick: TICK, watchdog: None };
         let system = System::start(options).await.unwrap();
+        let door = Door { member: true, ..door };
         let client = Client::new(Arc::new(door.clone()));
         let (on_bus, units, outside) = match role {
             Role::Controllers => (oarlock_bus::Role::Controllers, oarlock_controllers::units(), Vec::new()),

@@ -101,7 +101,7 @@ fn who_depends_on_an_owner_that_no_watch_has_shown_goes_with_it() {
         server.start().await;
         let wire = Arc::new(Wire::new(rng.fork(), Arc::clone(&marks)));
         let (life, claims) = (CancellationToken::new(), Arc::default());
-        let door = Door { server: Arc::new(server), log, wire, net, life, claims, marks };
+        let door = Door { server: Arc::new(server), log, wire, net, life, claims, member: false, marks };
         let (admin, shared) = (Client::new(Arc::new(door.clone())), Arc::new(Shared::default()));
         prepare(&admin).await;
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();

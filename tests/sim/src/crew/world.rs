@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use oarlock_bus::Exchange;
-use oarlock_check::history::Claim;
 use oarlock_client::{Client, Event, ListOptions};
 use oarlock_runtime::{Gate, Rng, clock, rng};
 use oarlock_storage::testing::faulty::Faults;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::door::Door;
+use super::door::{Claims, Door};
 use super::jobs;
 use super::judge::{self, Nodes};
 use super::member::{Member, Role};
@@ -47,6 +46,8 @@ pub(super) struct Shown {
     pub(super) marks: BTreeMap<&'static str, u64>,
     /// How many writes were made under a claim.
     pub(super) fenced: u64,
+    /// How many pods were bound under one.
+    pub(super) bound: u64,
 }
 
 struct World {
@@ -54,7 +55,7 @@ struct World {
     log: Arc<Truth>,
     net: Gate,
     marks: Arc<Marks>,
-    claims: Arc<Mutex<Vec<Claim>>>,
+    claims: Arc<Mutex<Claims>>,
     members: Mutex<Vec<(Role, Arc<Member>)>>,
     /// Where they hear one another; some worlds have none.
     exchange: Option<Exchange>,
@@ -100,18 +101,18 @@ pub(super) async fn run(_: u64) -> Shown {
     let wanted: BTreeMap<String, u64> = wanted.into_iter().flatten().collect();
     world.settle(&admin, &wanted, &jobs).await;
     world.enough.store(true, Ordering::Relaxed);
-    watched.await.unwrap();
+    let nodes = watched.await.unwrap();
     let members = std::mem::take(&mut *world.members.lock());
     for (_, member) in members {
         member.end().await;
     }
     let claims = std::mem::take(&mut *world.claims.lock());
-    let fenced = claims.len() as u64;
-    judge::fenced(claims, &truth, &recorder);
+    let (fenced, bound) = (claims.objects.len() as u64, claims.bindings.len() as u64);
+    judge::fenced(claims, &nodes, &truth, &recorder);
     let epochs = recorder.writes("oarlock.dev/assignments/");
     let moved: usize = epochs.values().map(|epochs| epochs.len().saturating_sub(1)).sum();
     world.marks.note("unit moved", moved as u64);
-    Shown { marks: world.marks.all(), fenced }
+    Shown { marks: world.marks.all(), fenced, bound }
 }
 
 impl World {
@@ -123,6 +124,7 @@ impl World {
             net: self.net.clone(),
             life: CancellationToken::new(),
             claims: Arc::clone(&self.claims),
+            member: false,
             marks: Arc::clone(&self.marks),
         }
     }
@@ -219,8 +221,8 @@ impl World {
         }
     }
 
-    /// Follows pods and Assignments.
-    async fn observe(self: Arc<Self>, admin: Client) {
+    /// Follows pods and Assignments, until it is enough and nothing more comes.
+    async fn observe(self: Arc<Self>, admin: Client) -> Nodes {
         let (assignments, pods) = (kind("oarlock.dev", "assignments"), kind("", "pods"));
         let begin = || ListOptions { allow_bookmarks: true, ..ListOptions::default() };
         let mut nodes = Nodes::default();
@@ -233,7 +235,11 @@ impl World {
                 events = bound.next() => events,
                 () = clock::sleep(Duration::from_secs(1)) => Some(Vec::new()),
             };
-            for event in events.expect("the observer's watch has ended") {
+            let events = events.expect("the observer's watch has ended");
+            if events.is_empty() && self.enough.load(Ordering::Relaxed) {
+                return nodes;
+            }
+            for event in events {
                 let object = match event {
                     Event::Added(object) | Event::Modified(object) => object,
                     Event::Error(status) => panic!("the observer's watch: {status}"),
@@ -245,9 +251,6 @@ impl World {
                 } else {
                     self.moves.fetch_add(1, Ordering::Relaxed);
                 }
-            }
-            if self.enough.load(Ordering::Relaxed) {
-                return;
             }
         }
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use oarlock_bus::Exchange;
 use oarlock_check::effects::{What, judge};
-use oarlock_check::history::Claim;
 use oarlock_client::{Client, DeleteOptions, PatchType, WriteOptions};
 use oarlock_meta::Status;
 use oarlock_runtime::{Gate, Rng, clock, rng};
@@ -15,8 +14,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::provider::FakeCloud;
-use crate::crew::door::Door;
-use crate::crew::judge;
+use crate::crew::door::{Claims, Door};
+use crate::crew::judge::{self, Nodes};
 use crate::crew::member::{Member, Role};
 use crate::crew::users::{self, kind, object, surely};
 use crate::crew::world::{FAITHFUL, during};
@@ -38,7 +37,7 @@ struct World {
     log: Arc<Truth>,
     net: Gate,
     marks: Arc<Marks>,
-    claims: Arc<Mutex<Vec<Claim>>>,
+    claims: Arc<Mutex<Claims>>,
     exchange: Exchange,
     cloud: FakeCloud,
     members: Vec<Arc<Member>>,
@@ -93,7 +92,7 @@ pub(super) async fn run(_: u64) -> Shown {
     let effects = cloud.effects();
     assert_eq!(judge(&effects, &wanted), [""; 0]);
     let epochs = recorder.writes("oarlock.dev/assignments/");
-    judge::fenced(std::mem::take(&mut *world.claims.lock()), &truth, &recorder);
+    judge::fenced(std::mem::take(&mut *world.claims.lock()), &Nodes::default(), &truth, &recorder);
     let moved = epochs.get("cloud").map_or(0, |epochs| epochs.len().saturating_sub(1));
     world.marks.note("unit moved", moved as u64);
     world.marks.note("made", effects.iter().filter(|effect| effect.what == What::Made).count() as u64);
@@ -110,6 +109,7 @@ impl World {
             net: self.net.clone(),
             life: CancellationToken::new(),
             claims: Arc::clone(&self.claims),
+            member: false,
             marks: Arc::clone(&self.marks),
         }
     }
