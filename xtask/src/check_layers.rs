@@ -34,7 +34,14 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("etcd-client", &["oarlock-storage"]),
     (
         "hyper",
-        &["oarlock-apiserver", "oarlock-kubelet", "oarlock-client", "oarlock-streams", "oarlock-service-console"],
+        &[
+            "oarlock-apiserver",
+            "oarlock-serving",
+            "oarlock-kubelet",
+            "oarlock-client",
+            "oarlock-streams",
+            "oarlock-service-console",
+        ],
     ),
 ];
 

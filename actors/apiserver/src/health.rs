@@ -1,6 +1,7 @@
-//! `/livez`, `/readyz`, `/healthz`: named checks, all or one, as upstream words them.
+//! The checks of `/livez`, `/readyz`, `/healthz`.
 
 use http::{Response, StatusCode};
+use oarlock_serving::health::{self, Finding, Question};
 
 use crate::http::options::Query;
 use crate::http::{Body, service};
@@ -34,38 +35,13 @@ fn shutting_down(server: &Server) -> Option<String> {
 /// Answers a health path: `[name]` or `[name, check]`.
 #[must_use]
 pub(crate) fn answer(server: &Server, segments: &[&str], query: &Query) -> Response<Body> {
-    let (name, one) = (segments.first().copied().unwrap_or("healthz"), segments.get(1..).unwrap_or(&[]).join("/"));
-    let checks = if name == "readyz" { READY } else { LIVE };
-    if !one.is_empty() {
-        return match checks.iter().find(|(check, _)| *check == one) {
-            None => service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"),
-            Some((_, check)) => match check(server) {
-                None => text(StatusCode::OK, "ok"),
-                Some(why) => text(StatusCode::INTERNAL_SERVER_ERROR, &format!("internal server error: {why}\n")),
-            },
-        };
-    }
-    let mut report = String::new();
-    let mut failed = false;
-    for (check, run) in checks.iter().filter(|(check, _)| !query.all("exclude").any(|e| e == *check)) {
-        match run(server) {
-            None => report.push_str(&format!("[+]{check} ok\n")),
-            Some(_) => {
-                failed = true;
-                report.push_str(&format!("[-]{check} failed: reason withheld\n"));
-            }
-        }
-    }
-    if failed {
-        return text(StatusCode::INTERNAL_SERVER_ERROR, &format!("{report}{name} check failed\n"));
-    }
-    if query.has("verbose") {
-        text(StatusCode::OK, &format!("{report}{name} check passed\n"))
-    } else {
-        text(StatusCode::OK, "ok")
-    }
-}
-
-fn text(code: StatusCode, body: &str) -> Response<Body> {
-    service::text(code, "text/plain; charset=utf-8", body.to_owned())
+    let endpoint = segments.first().copied().unwrap_or("healthz");
+    let check = segments.get(1..).unwrap_or(&[]).join("/");
+    let checks = if endpoint == "readyz" { READY } else { LIVE };
+    let find = |(name, look): &Check| Finding { name, wrong: look(server), informs: false };
+    let findings: Vec<Finding> = checks.iter().map(find).collect();
+    let (verbose, exclude) = (query.has("verbose"), query.all("exclude").collect());
+    let (code, text) = health::answer(&Question { endpoint, check: &check, verbose, exclude }, &findings);
+    let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    service::text(code, "text/plain; charset=utf-8", text)
 }

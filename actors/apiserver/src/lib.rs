@@ -9,7 +9,6 @@ pub mod bootstrap;
 pub mod call;
 pub mod caller;
 pub mod config;
-mod debug;
 pub mod discovery;
 pub mod errors;
 mod escalation;

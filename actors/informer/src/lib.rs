@@ -34,7 +34,7 @@ pub use item::{Item, ObjMeta, OwnerRef};
 pub use key::Key;
 pub use own_writes::{Fresh, OwnWrites};
 pub use project::{Fields, MANAGED, Project, ResourceName};
-pub use reflector::reflect;
+pub use reflector::{REFLECTOR, reflect};
 pub use relay::{Delta, Read, Relay, Stretch};
 pub use shared::{Error, Selection, SharedInformers};
 pub use work_queue::{QueueStats, WorkQueue};

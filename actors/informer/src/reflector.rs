@@ -41,7 +41,7 @@ pub async fn reflect<T: Project>(
 }
 
 /// The row of reflectors.
-pub(crate) static REFLECTOR: ActorKind = ActorKind {
+pub static REFLECTOR: ActorKind = ActorKind {
     name: "informer.reflector",
     on_failure: OnFailure::Restart {
         backoff: Backoff::DEFAULT,
@@ -87,6 +87,8 @@ impl Source {
 pub(crate) struct Seen {
     /// What it is doing.
     pub(crate) doing: &'static str,
+    /// Whether the cache has had its first complete state.
+    pub(crate) synced: bool,
     /// The last revision applied.
     pub(crate) revision: u64,
     /// Objects in the cache.

@@ -10,7 +10,6 @@
 //!
 //! The apiserver of the same process comes the same way, over a pipe instead of TLS ([`Server::connect`]).
 
-mod access;
 mod answer;
 mod attributes;
 mod configz;
@@ -22,15 +21,17 @@ mod stats;
 
 use std::sync::Arc;
 
-use http::Request;
+use http::{Method, Request};
 use hyper::body::Incoming;
-use oarlock_pki::{CertificateDer, ClientTrust};
+use oarlock_pki::ClientTrust;
 use oarlock_runtime::gate::Gate;
 use oarlock_runtime::{Phase, System};
+pub use oarlock_serving::access::User;
+use oarlock_serving::access::{Access, Attributes, unauthorized};
+use oarlock_serving::listener::{self as connections, Chain};
 use oarlock_streams::BoxIo;
 
 use crate::fleet::{Fleet, KubeletHandle};
-use access::Access;
 use answer::{Answer, Refusal};
 
 pub(crate) use listener::LISTENER;
@@ -38,22 +39,13 @@ pub(crate) use listener::LISTENER;
 /// Bytes on their way between the apiserver and a kubelet of the same process, each way.
 const PIPE: usize = 64 << 10;
 
-/// Who asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct User {
-    /// Name.
-    pub name: String,
-    /// Groups.
-    pub groups: Vec<String>,
-}
-
 /// How a request reached the server.
 #[derive(Clone, Debug)]
-enum Peer {
+pub enum Peer {
     /// From this process, as this user, to this node.
     Inside(Arc<User>, Box<KubeletHandle>),
     /// Over TLS, with these certificates.
-    Outside(Arc<[CertificateDer<'static>]>),
+    Outside(Chain),
     /// At the read-only port.
     Reader,
 }
@@ -88,18 +80,10 @@ impl Server {
         let peer = Peer::Inside(Arc::new(user), Box::new(self.inner.fleet.node(node)?));
         let (near, far) = tokio::io::duplex(PIPE);
         let gate = self.inner.streams.clone();
-        let serve = listener::connection(self.clone(), gate.token(), far, peer);
+        let serve = connections::connection(self.clone(), gate.token(), far, peer);
         // While the process shuts down there is nobody to talk to.
         gate.spawn("pipe", serve).ok()?;
         Some(Box::new(near))
-    }
-
-    /// Answers a request.
-    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Answer {
-        match self.try_answer(peer, request).await {
-            Ok(answer) => answer,
-            Err(refusal) => refusal.into(),
-        }
     }
 
     async fn try_answer(&self, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
@@ -110,14 +94,45 @@ impl Server {
         };
         let user = match peer {
             Peer::Inside(user, _) => Some(user.clone()),
-            Peer::Outside(chain) => Some(self.inner.access.authenticate(&node, chain, request.headers()).await?),
+            Peer::Outside(chain) => {
+                let known = self.inner.access.authenticate(Some(node.client()), chain, request.headers()).await?;
+                Some(known.ok_or_else(unauthorized)?)
+            }
             Peer::Reader => None,
         };
         match user {
-            Some(user) => self.inner.access.authorize(&node, &user, request.method(), path).await?,
+            Some(user) => self.authorize(&node, &user, request.method(), path).await?,
             None if attributes::is_public(path) => {}
-            None => return Err(Refusal::new(404, "404 page not found\n")),
+            None => return Err(Refusal::not_found()),
         }
         route::route(self, &node, request).await
+    }
+
+    /// Lets nobody pass who may not.
+    async fn authorize(
+        &self,
+        node: &KubeletHandle,
+        user: &Arc<User>,
+        method: &Method,
+        path: &str,
+    ) -> Result<(), Refusal> {
+        let (verb, subresources) = (attributes::verb(method), attributes::subresources(path));
+        for subresource in &subresources {
+            let name = node.name().to_owned();
+            let asked = Attributes::Resource { resource: "nodes", subresource, name };
+            let allowed = self.inner.access.may(node.client(), user, verb, asked).await.map_err(|_| {
+                let name = &user.name;
+                let text = format!(
+                    "Authorization error (user={name}, verb={verb}, resource=nodes, subresource={subresource})"
+                );
+                Refusal::new(500, text)
+            })?;
+            if allowed {
+                return Ok(());
+            }
+        }
+        let all = subresources.join(" ");
+        let text = format!("Forbidden (user={}, verb={verb}, resource=nodes, subresource(s)=[{all}])\n", user.name);
+        Err(Refusal::new(403, text))
     }
 }

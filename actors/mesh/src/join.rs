@@ -9,6 +9,7 @@ use oarlock_config::NatsOptions;
 use oarlock_runtime::{Gate, Phase, System, rng};
 
 use crate::member::attend;
+use crate::metrics;
 
 /// This process cannot join the bus.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +36,7 @@ pub enum JoinError {
 pub async fn join(system: &System, flags: &NatsOptions, role: Role, name: &str) -> Result<Option<Bus>, JoinError> {
     let bus = connect(system, flags, role, name)?;
     if let Some(bus) = &bus {
+        metrics::show(bus);
         attend(system, bus).await?;
     }
     Ok(bus)

@@ -14,6 +14,7 @@
 pub mod inspect;
 mod join;
 mod member;
+mod metrics;
 pub mod muster;
 mod outside;
 mod placement;

@@ -96,6 +96,15 @@ impl Outside {
         self.standing = Standing::renewed(asked, lasts);
     }
 
+    /// Whether this process's Lease stands, or needs not to.
+    pub(crate) fn stands(&self, now: Instant) -> bool {
+        match self.standing {
+            Standing::Nowhere => false,
+            Standing::Until(end) => now <= end,
+            Standing::Alone => true,
+        }
+    }
+
     /// Since when no claim is good that is older.
     pub(crate) fn since(&self) -> Revision {
         self.since

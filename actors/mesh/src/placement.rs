@@ -109,6 +109,12 @@ impl Placement {
         })
     }
 
+    /// Whether this process is a member: its Lease was renewed in time and it does not leave, or nobody else could hold anything.
+    #[must_use]
+    pub fn stands(&self) -> bool {
+        self.told.as_ref().is_none_or(|told| told.outside.with(|outside| outside.stands(clock::now())))
+    }
+
     /// Follows changes from now on.
     #[must_use]
     pub fn follow(&self) -> Changes {
@@ -236,6 +242,22 @@ mod tests {
         placement.lost(&fence);
         changes.next().await;
         assert_eq!((placement.claim(&one), placement.claim(&two).is_some()), (None, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_member_stands_as_long_as_its_lease_and_not_when_it_leaves() {
+        let (holder, placement) = Placement::shared();
+        assert!(!placement.stands(), "not renewed yet");
+        holder.renewed(clock::now(), Duration::from_secs(15), Revision(7));
+        assert!(placement.stands());
+        clock::sleep(Duration::from_secs(13)).await;
+        assert!(!placement.stands(), "others may judge soon");
+        holder.renewed(clock::now(), Duration::from_secs(15), Revision(8));
+        assert!(placement.stands());
+        holder.cease().await;
+        assert!(!placement.stands(), "it leaves");
+        holder.set_everything();
+        assert!(placement.stands() && Placement::everything().stands());
     }
 
     #[tokio::test]

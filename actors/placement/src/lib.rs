@@ -13,6 +13,7 @@ mod coordinator;
 mod hearing;
 mod liveness;
 mod member;
+mod metrics;
 mod plan;
 mod presence;
 mod settling;

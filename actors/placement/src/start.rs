@@ -14,7 +14,7 @@ use oarlock_schema::{Resource, Str, resource};
 use serde_json::json;
 
 use crate::view::{AssignmentView, LeaseView, NAMESPACE, ROLE};
-use crate::{coordinator, member, presence};
+use crate::{coordinator, member, metrics, presence};
 
 /// The row of who follows the Assignments.
 pub(crate) static FOLLOWER: ActorKind =
@@ -204,6 +204,7 @@ async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Fai
             anybodys.insert(unit, assignment.meta.revision);
         }
         ctx.publish(&held.iter().map(|(unit, epoch)| (unit.as_str(), epoch.get())).collect::<BTreeMap<_, _>>());
+        metrics::held(crew.role, &crew.units, &held);
         holder.set_among(held, anybodys);
         match ctx.or_stop(changes.next()).await {
             None => return Ok(()),

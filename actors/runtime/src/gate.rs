@@ -274,11 +274,11 @@ impl Gate {
         }
     }
 
-    /// The watchdog's look: the tasks that have been in one and the same poll for more than `looks` looks.
-    pub(crate) fn spinning(&self, looks: u32) -> Vec<String> {
+    /// The watchdog's look: the tasks that have been in one and the same poll for some looks, and for how many.
+    pub(crate) fn look(&self) -> Vec<(String, u32)> {
         let table = self.inner.table.lock();
-        let stuck = |holder: &&Holder| holder.spot.as_ref().is_some_and(|spot| spot.look() > looks);
-        table.holders.values().filter(stuck).map(|holder| format!("{}/{}", self.name(), holder.name)).collect()
+        let looks = table.holders.values().filter_map(|holder| Some((holder.name, holder.spot.as_ref()?.look())));
+        looks.filter(|(_, looks)| *looks > 0).map(|(task, looks)| (format!("{}/{task}", self.name()), looks)).collect()
     }
 }
 

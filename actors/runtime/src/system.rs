@@ -87,6 +87,7 @@ struct Inner {
     tasks: Gate,
     fatal: OnceLock<Fatal>,
     failed: Notify,
+    spinning: Mutex<Vec<String>>,
 }
 
 #[derive(Default)]
@@ -119,6 +120,7 @@ impl System {
             tasks: Gate::new("runtime"),
             fatal: OnceLock::new(),
             failed: Notify::new(),
+            spinning: Mutex::default(),
         });
         let weak = WeakSystem(Arc::downgrade(&inner));
         let refused =
@@ -341,12 +343,25 @@ impl System {
         (slots, gates)
     }
 
-    /// The watchdog's look at everything that runs.
-    pub(crate) fn spinning(&self, looks: u32) -> Vec<String> {
+    /// Whether the shutdown has begun.
+    pub fn is_closing(&self) -> bool {
+        self.inner.registry.lock().closing.is_some()
+    }
+
+    /// The actors and tasks that have not yielded for half the watchdog's limit, as it saw them last.
+    pub fn spinning(&self) -> Vec<String> {
+        self.inner.spinning.lock().clone()
+    }
+
+    /// The watchdog's look at everything that runs: what has been in one and the same poll for some looks, and for how many.
+    pub(crate) fn look(&self, half: u32) -> Vec<(String, u32)> {
         let gates: Vec<Gate> = self.inner.registry.lock().gates.iter().map(|(_, gate)| gate.clone()).collect();
         let slots = self.slots();
-        let actors = slots.iter().filter(|slot| slot.spot.look() > looks).map(|slot| slot.name.to_string());
-        actors.chain(gates.iter().flat_map(|gate| gate.spinning(looks))).collect()
+        let actors = slots.iter().map(|slot| (slot.name.to_string(), slot.spot.look()));
+        let all = actors.chain(gates.iter().flat_map(Gate::look));
+        let stuck: Vec<(String, u32)> = all.filter(|(_, looks)| *looks >= half).collect();
+        *self.inner.spinning.lock() = stuck.iter().map(|(name, _)| name.clone()).collect();
+        stuck
     }
 }
 

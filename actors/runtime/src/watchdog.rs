@@ -49,7 +49,7 @@ pub(crate) fn start(system: WeakSystem, watchdog: Watchdog) -> std::io::Result<(
     let pause = (watchdog.limit / LOOKS).max(Duration::from_millis(1));
     let watch = move || {
         while let Some(system) = system.upgrade() {
-            for name in system.spinning(LOOKS - 1) {
+            for (name, _) in system.look(LOOKS / 2).into_iter().filter(|(_, looks)| *looks >= LOOKS) {
                 (watchdog.on_stuck)(&name);
             }
             drop(system);

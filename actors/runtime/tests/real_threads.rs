@@ -64,8 +64,15 @@ async fn an_actor_that_never_yields_is_named() {
     let spinner = system.spawn(&SPINNER, "s", Spinner(release.clone())).await.unwrap();
     spinner.try_send(()).unwrap();
     let named = named(seen, "real.spinner/s").await;
+    let spins = || system.spinning().iter().any(|name| name == "real.spinner/s");
+    let shown = spins();
     release.store(true, Ordering::Relaxed);
-    assert!(named);
+    assert!(named && shown);
+    let deadline = soon();
+    while spins() {
+        assert!(!deadline.passed(), "it is named no more when it has yielded");
+        clock::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,6 +41,7 @@ mod feed;
 mod hearing;
 mod intake;
 mod mail;
+mod metrics;
 mod proposals;
 mod propose;
 mod seen;
@@ -197,6 +198,8 @@ struct Shell {
     origin: Instant,
     seen: Seen,
     published: Option<Instant>,
+    /// Something may have happened since.
+    outdated: bool,
 }
 
 impl Shell {
@@ -220,6 +223,7 @@ impl Shell {
             origin: clock::now(),
             seen: Seen::default(),
             published: None,
+            outdated: false,
         }
     }
 
@@ -294,17 +298,20 @@ impl Shell {
         let queue = self.engine.queue.next_wakeup().map(|stamp| self.origin + Duration::from_nanos(stamp.0));
         let hearing = self.hearing.wakeup(self.duties.every_shard(), now);
         let proposals = self.proposes().and_then(|_| self.proposals.wakeup(now));
-        queue.into_iter().chain(hearing).chain(proposals).min().unwrap_or_else(clock::never)
+        let shown = self.published.filter(|_| self.outdated).map(|at| at + PUBLISH);
+        queue.into_iter().chain(hearing).chain(proposals).chain(shown).min().unwrap_or_else(clock::never)
     }
 
     fn publish(&mut self) {
-        if self.published.is_some_and(|at| at.elapsed() < PUBLISH) {
+        self.outdated = self.published.is_some_and(|at| at.elapsed() < PUBLISH);
+        if self.outdated {
             return;
         }
         self.published = Some(clock::now());
         let shards = self.intake.parts().iter().collect();
         self.seen.look(&self.engine, self.binds.len(), self.proposals.open(), shards);
         self.ctx.publish(&self.seen);
+        metrics::show(self.ctx.key(), &self.seen);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What everybody holds.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use prost::Name;
@@ -27,6 +27,18 @@ pub struct Bus {
     inner: Arc<Inner>,
 }
 
+/// A bus that somebody else holds.
+#[derive(Clone, Debug)]
+pub struct WeakBus(Weak<Inner>);
+
+impl WeakBus {
+    /// The bus, as long as somebody holds it.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Bus> {
+        self.0.upgrade().map(|inner| Bus { inner })
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     identity: Identity,
@@ -44,6 +56,12 @@ impl Bus {
 
     pub(crate) fn over(transport: Arc<dyn Transport>, identity: Identity, stats: Arc<Stats>) -> Self {
         Self { inner: Arc::new(Inner { identity, transport, stats }) }
+    }
+
+    /// The same without holding it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakBus {
+        WeakBus(Arc::downgrade(&self.inner))
     }
 
     /// Whose voice it is.

@@ -47,7 +47,7 @@ pub mod proto {
 }
 
 pub use ask::{Ask, Asks, Decline};
-pub use bus::Bus;
+pub use bus::{Bus, WeakBus};
 pub use error::{AnswerError, AskError, HintError, ListenError};
 pub use hints::{Heard, Hint, Hints};
 pub use link::State;

@@ -3,7 +3,8 @@
 //! - [`Kubeconfig`] is the file every Kubernetes client reads: written for the user and for every component, read by the
 //!   components that run as processes of their own. [`Kubeconfig::resolve`] turns a context into an [`Endpoint`]: where the
 //!   server is, whom to trust, who one is.
-//! - [`ApiOptions`] are the flags of everybody who speaks to the API, [`NatsOptions`] those of everybody who joins the bus.
+//! - [`ApiOptions`] are the flags of everybody who speaks to the API, [`NatsOptions`] those of everybody who joins the bus,
+//!   [`SecureServingOptions`] those of everybody who serves health and metrics.
 //! - [`DataDir`] is the one place that knows what lies where in `--data-dir`.
 
 mod api;
@@ -12,6 +13,7 @@ mod error;
 mod host;
 mod kubeconfig;
 mod nats;
+mod secure_serving;
 
 pub use api::ApiOptions;
 pub use data_dir::DataDir;
@@ -22,3 +24,4 @@ pub use kubeconfig::{
     ServerTrust,
 };
 pub use nats::{Nats, NatsOptions};
+pub use secure_serving::SecureServingOptions;

@@ -40,6 +40,15 @@ impl Issued {
         certificate_pem(&self.certificate)
     }
 
+    /// A certificate of an authority that is made for it and forgotten, and that authority's own in PEM.
+    ///
+    /// # Errors
+    /// As [`Authority::create`] and [`Authority::issue`].
+    pub fn of_its_own(leaf: &Leaf, now: UnixTime) -> Result<(Self, String)> {
+        let authority = Authority::create(&format!("{}-ca@{}", leaf.subject.common_name, now.as_secs()), now)?;
+        Ok((authority.issue(leaf, now)?, authority.certificate_pem()))
+    }
+
     /// What the certificate says.
     ///
     /// # Errors

@@ -65,6 +65,14 @@ impl AtomicFiles {
     }
 }
 
+/// Reads a file.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|e| error("read", path, e))
+}
+
 /// Reads a file that may be absent.
 pub(crate) fn read_optional(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {

@@ -27,7 +27,7 @@ pub use authority::{Authority, Issued};
 pub use certificate::{Presented, parse_chain, parse_presented};
 pub use csr::{CsrInfo, parse_csr};
 pub use error::{Error, Result};
-pub use files::{AtomicFiles, Visibility};
+pub use files::{AtomicFiles, Visibility, read};
 pub use jwk::{SigningKey, VerifyingKeys};
 pub use key::KeyPair;
 pub use leaf::{Leaf, San, Usage, serving_sans};

@@ -1,5 +1,6 @@
 //! TLS configurations: the server asks for a client certificate but takes any, the client trusts the cluster's authority.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -9,9 +10,10 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
-use crate::{ClientTrust, Error, Issued, Result};
+use crate::{ClientTrust, Error, Issued, Result, parse_chain, read};
 
 /// What is offered during the handshake, best first.
 pub const ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -45,6 +47,17 @@ impl ServingCertificate {
         Ok(Arc::new(Self { current: ArcSwap::from_pointee(certified(chain, key)?) }))
     }
 
+    /// Shows what these files hold (PEM): a chain, own certificate first, and its key.
+    ///
+    /// # Errors
+    /// When they cannot be read, or do not hold a certificate and its key.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Arc<Self>> {
+        let chain = parse_chain(&read(certificate)?).map_err(|error| error.in_file(certificate))?;
+        let private = PrivateKeyDer::from_pem_slice(read(key)?.as_bytes())
+            .map_err(|error| Error::Malformed(error.to_string()).in_file(key))?;
+        Self::from_chain(chain, private).map_err(|error| error.in_file(certificate))
+    }
+
     /// Shows another certificate from the next handshake on.
     ///
     /// # Errors
@@ -63,7 +76,13 @@ impl ResolvesServerCert for ServingCertificate {
 }
 
 fn certified(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<CertifiedKey> {
-    Ok(CertifiedKey::new(chain, provider().key_provider.load_private_key(key)?))
+    if chain.is_empty() {
+        return Err(Error::Malformed("no certificate".to_owned()));
+    }
+    CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => Error::Malformed("the certificate does not belong to the key".to_owned()),
+        other => other.into(),
+    })
 }
 
 /// A server configuration: TLS 1.2 and 1.3, HTTP/2 and 1.1. With `clients` it asks for a client certificate, names the

@@ -2,6 +2,7 @@
 
 pub mod logs;
 pub mod metrics;
+mod process;
 
 pub use logs::init as init_logs;
 pub use metrics::{Metrics, registry};

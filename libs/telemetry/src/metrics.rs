@@ -4,8 +4,10 @@
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode, encode_registry};
 use prometheus_client::registry::Registry;
+
+use crate::process::Process;
 
 pub use prometheus_client;
 
@@ -15,7 +17,11 @@ pub struct Metrics {
     registry: Mutex<Registry>,
 }
 
-static PROCESS: LazyLock<Metrics> = LazyLock::new(Metrics::default);
+static PROCESS: LazyLock<Metrics> = LazyLock::new(|| {
+    let metrics = Metrics::default();
+    metrics.declare(|registry| registry.register_collector(Box::new(Process)));
+    metrics
+});
 
 /// The registry of this process.
 #[must_use]
@@ -29,12 +35,12 @@ impl Metrics {
         declare(&mut self.registry.lock());
     }
 
-    /// All metrics as text.
+    /// All metrics as text, and those of another registry behind them.
     #[must_use]
-    pub fn encode(&self) -> String {
+    pub fn encode_with(&self, more: &Registry) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ = encode(&mut text, &self.registry.lock());
+        let _ = encode_registry(&mut text, &self.registry.lock()).and_then(|()| encode(&mut text, more));
         text
     }
 }

@@ -38,16 +38,10 @@ impl Signer {
     pub(crate) fn issue(&self, leaf: &Leaf) -> anyhow::Result<Issued> {
         Ok(self.authority.issue(leaf, now()?)?)
     }
-
-    /// A certificate of an authority that is made for it and forgotten, and that authority's own in PEM.
-    pub(crate) fn of_its_own(leaf: &Leaf) -> anyhow::Result<(Issued, String)> {
-        let name = format!("{}-ca@{}", leaf.subject.common_name, now()?.as_secs());
-        let authority = Authority::create(&name, now()?)?;
-        Ok((authority.issue(leaf, now()?)?, authority.certificate_pem()))
-    }
 }
 
-fn now() -> anyhow::Result<UnixTime> {
+/// The present, as certificates tell it.
+pub(crate) fn now() -> anyhow::Result<UnixTime> {
     Ok(UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second())?)))
 }
 

@@ -1,21 +1,20 @@
 //! The kubelet's own server: flags, addresses, certificate.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use oarlock_config::{Endpoint, ServerTrust};
+use oarlock_config::Endpoint;
 use oarlock_kubelet::Fleet;
 use oarlock_kubelet::server::Server;
 use oarlock_pki::tls::ServingCertificate;
-use oarlock_pki::{AtomicFiles, ClientTrust, Leaf, San, Subject, Visibility, parse_chain};
+use oarlock_pki::{AtomicFiles, Issued, Leaf, San, Subject, Visibility};
 use oarlock_runtime::System;
-use rustls_pki_types::PrivateKeyDer;
-use rustls_pki_types::pem::PemObject;
+use oarlock_serving::tls;
 use tokio::net::TcpListener;
 
-use crate::identity::Signer;
+use crate::identity::{self, Signer};
 use crate::machine::own_address;
 
 /// Port asked for first (upstream's).
@@ -108,7 +107,7 @@ pub(crate) async fn start(
     endpoint: &Endpoint,
     signer: Option<&Signer>,
 ) -> anyhow::Result<()> {
-    let clients = clients(args, endpoint)?;
+    let clients = tls::clients(args.client_ca_file.as_deref(), Some(&endpoint.trust))?;
     let mut sans = vec![San::Ip(bound.node_ip), San::Ip(bound.address), San::Dns("localhost".to_owned())];
     sans.retain(|san| !matches!(san, San::Ip(ip) if ip.is_unspecified()));
     sans.extend(fleet.names().iter().take(NAMES).map(|name| San::Dns(name.to_string())));
@@ -126,27 +125,14 @@ pub(crate) async fn start(
     Ok(())
 }
 
-fn clients(args: &ServeArgs, endpoint: &Endpoint) -> anyhow::Result<Option<ClientTrust>> {
-    let pem = match (&args.client_ca_file, &endpoint.trust) {
-        (Some(file), _) => read(file)?,
-        (None, ServerTrust::Authorities(pem)) => pem.clone(),
-        // Whoever trusts the whole world as a client does not trust it as a server: only tokens are left.
-        (None, _) => return Ok(None),
-    };
-    Ok(Some(ClientTrust::new(&parse_chain(&pem)?)?))
-}
-
 fn certificate(args: &ServeArgs, signer: Option<&Signer>, leaf: Leaf) -> anyhow::Result<Arc<ServingCertificate>> {
     if let (Some(certificate), Some(key)) = (&args.tls_cert_file, &args.tls_private_key_file) {
-        let chain = parse_chain(&read(certificate)?)?;
-        let key = PrivateKeyDer::from_pem_slice(read(key)?.as_bytes())
-            .map_err(|error| anyhow::anyhow!("{}: {error}", key.display()))?;
-        return Ok(ServingCertificate::from_chain(chain, key)?);
+        return Ok(ServingCertificate::read(certificate, key)?);
     }
     let (issued, authority) = match signer {
         Some(signer) => (signer.issue(&leaf)?, None),
         None => {
-            let (issued, authority) = Signer::of_its_own(&leaf)?;
+            let (issued, authority) = Issued::of_its_own(&leaf, identity::now()?)?;
             (issued, Some(authority))
         }
     };
@@ -158,8 +144,4 @@ fn certificate(args: &ServeArgs, signer: Option<&Signer>, leaf: Leaf) -> anyhow:
         files.commit()?;
     }
     Ok(ServingCertificate::new(&issued)?)
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| path.display().to_string())
 }

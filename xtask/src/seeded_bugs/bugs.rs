@@ -20,6 +20,7 @@ const fn program_bug(name: &'static str, test: &'static str) -> Bug {
 }
 
 pub(super) const BUGS: &[Bug] = &[
+    bug("access_is_not_reviewed", "oarlock-serving", None, "metrics_are_for_whom_the_api_server_lets_see_them"),
     bug(
         "answer_before_fsync",
         "oarlock-storage",

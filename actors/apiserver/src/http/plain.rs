@@ -51,8 +51,8 @@ pub fn answer(
         ["version"] => Ok(json(version::document())),
         ["metrics"] => Ok(service::text(
             StatusCode::OK,
-            "text/plain; version=0.0.4; charset=utf-8",
-            oarlock_telemetry::registry().encode(),
+            oarlock_serving::metrics::MEDIA,
+            oarlock_serving::metrics::text(server.system()),
         )),
         ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, request)),
         ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, request)),
@@ -75,7 +75,7 @@ pub fn answer(
         ["openid", "v1", "jwks"] => {
             Ok(service::text(StatusCode::OK, "application/jwk-set+json", server.config().jwks.clone()))
         }
-        ["debug", "actors"] => Ok(json(crate::debug::actors(server))),
+        ["debug", "actors"] => Ok(json(oarlock_serving::actors::json(server.system()))),
         [""] => Ok(json(root_paths())),
         _ => Ok(page_not_found()),
     }

@@ -67,7 +67,8 @@ impl<T: Project> Session<T> {
     pub(super) fn publish(&mut self, doing: &'static str) {
         self.seen.doing = doing;
         self.seen.items = self.cache.len();
-        self.seen.revision = self.cache.revision().get();
+        let progress = self.cache.progress();
+        (self.seen.synced, self.seen.revision) = (progress.synced, progress.revision.get());
         self.ctx.publish(&self.seen);
     }
 

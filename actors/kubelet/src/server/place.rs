@@ -61,24 +61,46 @@ pub(super) async fn node(fleet: &Fleet, path: &str, headers: &HeaderMap) -> Resu
     if let Some(node) = fleet.node(host) {
         return Ok(node);
     }
-    let Some((_, place)) = Place::parse(path) else {
-        let text = format!("{} nodes are served here: name one in the Host header\n", names.len());
-        return Err(Refusal::new(421, text));
-    };
     let asked: Vec<KubeletHandle> = names.iter().filter_map(|name| fleet.node(name)).collect();
-    let mut found = stream::iter(asked).map(|node| has(node, place.clone())).buffer_unordered(AT_ONCE);
-    while let Some(node) = found.next().await {
-        if let Some(node) = node {
-            return Ok(node);
+    // Where none stands out some node must say that it has no such pod, or is well, to whom it may tell.
+    let any = asked.first().cloned().ok_or_else(nobody);
+    match (Place::parse(path), path.trim_end_matches('/')) {
+        (Some((_, place)), _) => first(asked, move |node| has(node, place.clone())).await.map_or(any, Ok),
+        // All have to be well: one that is not speaks for them.
+        (None, "/healthz" | "/healthz/ping" | "/healthz/syncloop") => first(asked, is_ill).await.map_or(any, Ok),
+        // Of the process as a whole.
+        (None, "/metrics") => any,
+        (None, _) => {
+            let text = format!("{} nodes are served here: name one in the Host header\n", names.len());
+            Err(Refusal::new(421, text))
         }
     }
-    // Some node must say that it has no such pod, to whom it may tell.
-    names.first().and_then(|name| fleet.node(name)).ok_or_else(nobody)
 }
 
-async fn has(node: KubeletHandle, place: Place) -> Option<KubeletHandle> {
-    let found = node.find(&place.namespace, &place.pod).await;
-    matches!(found, Ok(Some(_))).then_some(node)
+/// The first node of which that is true.
+async fn first<F: Future<Output = bool>>(
+    nodes: Vec<KubeletHandle>,
+    is: impl Fn(KubeletHandle) -> F,
+) -> Option<KubeletHandle> {
+    let look = |node: KubeletHandle| {
+        let found = is(node.clone());
+        async move { found.await.then_some(node) }
+    };
+    let mut found = stream::iter(nodes).map(look).buffer_unordered(AT_ONCE);
+    while let Some(node) = found.next().await {
+        if node.is_some() {
+            return node;
+        }
+    }
+    None
+}
+
+async fn has(node: KubeletHandle, place: Place) -> bool {
+    matches!(node.find(&place.namespace, &place.pod).await, Ok(Some(_)))
+}
+
+async fn is_ill(node: KubeletHandle) -> bool {
+    node.find("", "").await.is_err()
 }
 
 fn nobody() -> Refusal {

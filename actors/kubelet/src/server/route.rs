@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{Method, Request};
 use hyper::body::Incoming;
 use oarlock_schema::Str;
+use oarlock_serving::query::Query;
 
 use super::answer::{self, Answer, Refusal};
 use super::place::Place;
@@ -44,11 +45,9 @@ pub(super) async fn route(
         ("/runningpods", _) => Ok(answer::whole(200, "application/json", stats::running(node).await?)),
         ("/stats/summary" | "/stats", _) => Ok(answer::whole(200, "application/json", stats::summary(node).await?)),
         ("/configz", _) => Ok(answer::whole(200, "application/json", configz::configz(node))),
-        ("/metrics", _) => {
-            Ok(answer::whole(200, "text/plain; version=0.0.4; charset=utf-8", oarlock_telemetry::registry().encode()))
-        }
+        ("/metrics", _) => Ok(oarlock_serving::metrics::answer(&server.inner.system)),
         (_, Some((what, place))) => on_container(server, node, what, &place, request).await,
-        _ => Err(Refusal::new(404, "404 page not found\n")),
+        _ => Err(Refusal::not_found()),
     }
 }
 
@@ -61,7 +60,7 @@ async fn on_container(
 ) -> Result<Answer, Refusal> {
     let query = Query::of(&request);
     let streams = match what {
-        "exec" | "attach" => query.streams()?,
+        "exec" | "attach" => streams(&query)?,
         _ => Streams::default(),
     };
     let found = node.find(&place.namespace, &place.pod).await?;
@@ -72,7 +71,7 @@ async fn on_container(
     let missing = || Refusal::new(500, format!("container not found ({quoted})"));
     let runtime = node.runtime();
     let url = match what {
-        "exec" => runtime.exec(named.ok_or_else(missing)?, &query.all("command"), streams).await,
+        "exec" => runtime.exec(named.ok_or_else(missing)?, &command(&query), streams).await,
         "attach" => {
             let absent = || {
                 let text = format!("container {} not found in pod {}_{}", place.container, place.pod, place.namespace);
@@ -88,7 +87,7 @@ async fn on_container(
             return Ok(answer::whole(200, "application/json", [ran.stdout, ran.stderr].concat()));
         }
         _ if !same => return Err(Refusal::new(404, "pod not found")),
-        _ => runtime.port_forward(&sandbox(&found, place)?, &query.ports(&request)?).await,
+        _ => runtime.port_forward(&sandbox(&found, place)?, &ports(&query, &request)?).await,
     };
     proxy::pass(server, request, &url.map_err(refusal)?).await
 }
@@ -105,75 +104,36 @@ fn refusal(error: cri::Error) -> Refusal {
     Refusal::new(code, error.to_string())
 }
 
-/// The query of a request.
-struct Query(Vec<(String, String)>);
-
-impl Query {
-    fn of(request: &Request<Incoming>) -> Self {
-        let query = request.uri().query().unwrap_or("");
-        Self(query.split('&').filter(|pair| !pair.is_empty()).map(decoded).collect())
-    }
-
-    fn first(&self, name: &str) -> &str {
-        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
-    }
-
-    fn all(&self, name: &str) -> Vec<Str> {
-        self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str().into()).collect()
-    }
-
-    /// Upstream `remotecommand.NewOptions`.
-    fn streams(&self) -> Result<Streams, Refusal> {
-        // The names of upstream's parameters are not those of the API.
-        let set = |name| self.first(name) == "1";
-        let (stdin, stdout, stderr, tty) = (set("input"), set("output"), set("error"), set("tty"));
-        if !stdin && !stdout && !stderr {
-            return Err(Refusal::new(400, "you must specify at least 1 of stdin, stdout, stderr"));
-        }
-        Ok(Streams { stdin, stdout, stderr: stderr && !tty, tty })
-    }
-
-    /// Upstream `portforward.NewV4Options`: only WebSocket says its ports beforehand.
-    fn ports(&self, request: &Request<Incoming>) -> Result<Vec<u16>, Refusal> {
-        if !oarlock_streams::websocket::asked(request.headers()) {
-            return Ok(Vec::new());
-        }
-        let given = self.all("port");
-        if given.is_empty() {
-            return Err(Refusal::new(400, "query parameter \"port\" is required"));
-        }
-        let one = |text: &str| match text.parse::<u16>() {
-            Ok(0) => Err(Refusal::new(400, format!("port {text:?} must be > 0"))),
-            Ok(port) => Ok(port),
-            Err(error) => Err(Refusal::new(400, format!("unable to parse {text:?} as a port: {error}"))),
-        };
-        given.iter().flat_map(|text| text.split(',')).map(one).collect()
-    }
+fn command(query: &Query) -> Vec<Str> {
+    query.all("command").map(Str::from).collect()
 }
 
-fn decoded(pair: &str) -> (String, String) {
-    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-    (unescaped(name), unescaped(value))
+/// Upstream `remotecommand.NewOptions`.
+fn streams(query: &Query) -> Result<Streams, Refusal> {
+    // The names of upstream's parameters are not those of the API.
+    let set = |name| query.first(name) == "1";
+    let (stdin, stdout, stderr, tty) = (set("input"), set("output"), set("error"), set("tty"));
+    if !stdin && !stdout && !stderr {
+        return Err(Refusal::new(400, "you must specify at least 1 of stdin, stdout, stderr"));
+    }
+    Ok(Streams { stdin, stdout, stderr: stderr && !tty, tty })
 }
 
-/// Percent-encoding of forms; what is none stays as it is.
-fn unescaped(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        let digits = behind.first_chunk::<2>().filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        match (byte, digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
-            (b'%', Some(decoded)) => {
-                out.push(decoded);
-                rest = behind.get(2..).unwrap_or_default();
-            }
-            (b'+', _) => out.push(b' '),
-            _ => out.push(*byte),
-        }
+/// Upstream `portforward.NewV4Options`: only WebSocket says its ports beforehand.
+fn ports(query: &Query, request: &Request<Incoming>) -> Result<Vec<u16>, Refusal> {
+    if !oarlock_streams::websocket::asked(request.headers()) {
+        return Ok(Vec::new());
     }
-    String::from_utf8_lossy(&out).into_owned()
+    let given: Vec<&str> = query.all("port").collect();
+    if given.is_empty() {
+        return Err(Refusal::new(400, "query parameter \"port\" is required"));
+    }
+    let one = |text: &str| match text.parse::<u16>() {
+        Ok(0) => Err(Refusal::new(400, format!("port {text:?} must be > 0"))),
+        Ok(port) => Ok(port),
+        Err(error) => Err(Refusal::new(400, format!("unable to parse {text:?} as a port: {error}"))),
+    };
+    given.iter().flat_map(|text| text.split(',')).map(one).collect()
 }
 
 #[cfg(test)]
@@ -182,16 +142,10 @@ mod tests {
 
     #[test]
     fn reads_streams_and_commands() {
-        let query = Query(
-            "input=1&output=1&tty=1&error=1&command=sh&command=-c&command=echo+a%20%26%2b"
-                .split('&')
-                .map(decoded)
-                .collect(),
-        );
+        let query = Query::parse("input=1&output=1&tty=1&error=1&command=sh&command=-c&command=echo+a%20%26%2b");
         let wanted = Streams { stdin: true, stdout: true, stderr: false, tty: true };
-        assert_eq!(query.streams().unwrap(), wanted);
-        assert_eq!(query.all("command"), ["sh", "-c", "echo a &+"]);
-        assert!(Query(Vec::new()).streams().is_err());
-        assert_eq!(unescaped("100%"), "100%");
+        assert_eq!(streams(&query).unwrap(), wanted);
+        assert_eq!(command(&query), ["sh", "-c", "echo a &+"]);
+        assert!(streams(&Query::default()).is_err());
     }
 }

@@ -15,13 +15,13 @@ pub(super) struct Seen {
     /// Nodes known.
     nodes: usize,
     /// Pods that are ready to be tried.
-    active: usize,
+    pub(super) active: usize,
     /// Pods waiting out their back-off.
-    backing_off: usize,
+    pub(super) backing_off: usize,
     /// Pods waiting for an event.
-    waiting: usize,
+    pub(super) waiting: usize,
     /// Pods held by scheduling gates.
-    gated: usize,
+    pub(super) gated: usize,
     /// Bindings under way.
     binding: usize,
     /// Proposals that are not settled: on their way to the arbiter, or to be made again.
@@ -41,11 +41,11 @@ pub(super) struct Seen {
     /// Proposals the arbiter here accepted, this process's own included.
     accepted: u64,
     /// Pods that fit nowhere and were looked at for preemption (upstream: `scheduler_preemption_attempts_total`).
-    preemption_attempts: u64,
+    pub(super) preemption_attempts: u64,
     /// Preemptions the arbiter here allowed, this process's own included.
-    preemptions: u64,
+    pub(super) preemptions: u64,
     /// Pods that it told to leave for them (upstream: `scheduler_preemption_victims`).
-    preemption_victims: u64,
+    pub(super) preemption_victims: u64,
     /// Proposals of both kinds the arbiter here refused, by constraint.
     refused: BTreeMap<&'static str, u64>,
     /// Of all proposals that it looked at, the part that it refused.

@@ -74,6 +74,17 @@ fn a_client_refuses_a_server_of_another_authority_unless_told_not_to() {
 }
 
 #[test]
+fn a_server_shows_only_a_certificate_that_belongs_to_its_key() {
+    let ca = Authority::create("a", real_now()).unwrap();
+    let [one, two] = [(); 2].map(|()| ca.issue(&Leaf::server(Subject::named("x"), Vec::new()), real_now()).unwrap());
+    let shown = |chain, key: &Issued| ServingCertificate::from_chain(chain, key.key.to_rustls()).map(drop);
+    assert!(shown(vec![one.certificate.clone()], &one).is_ok());
+    let why = shown(vec![one.certificate.clone()], &two).unwrap_err().to_string();
+    assert_eq!(why, "the certificate does not belong to the key");
+    assert_eq!(shown(Vec::new(), &one).unwrap_err().to_string(), "no certificate");
+}
+
+#[test]
 fn a_replaced_certificate_is_shown_from_the_next_handshake_on() {
     let (old, new) = (Authority::create("a", real_now()).unwrap(), Authority::create("b", real_now()).unwrap());
     let leaf = Leaf::server(Subject::named("x"), vec![San::parse("localhost")]);

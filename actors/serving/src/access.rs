@@ -1,23 +1,22 @@
-//! Authentication and authorization of the kubelet's server: by certificate, else the apiserver is asked, and its answers are remembered for a
-//! while.
+//! Who asks, and whether they may: by certificate, else the API server is asked, and its answers are remembered for a while (upstream's delegated
+//! authentication and authorization).
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, header};
 use oarlock_client::{Client, decode};
 use oarlock_meta::Status;
 use oarlock_pki::{CertificateDer, ClientTrust, UnixTime};
 use oarlock_runtime::{Instant, clock};
 use oarlock_schema::resource;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::answer::Refusal;
-use super::{User, attributes};
-use crate::fleet::KubeletHandle;
+use crate::answer::Refusal;
 
 /// Everybody who proved who they are.
 const AUTHENTICATED: &str = "system:authenticated";
@@ -28,31 +27,81 @@ const DENIED: Duration = Duration::from_secs(30);
 /// Answers remembered at most, of each kind.
 const REMEMBERED: usize = 1024;
 
-/// A question about a user: the user, the verb, the subresource, the node.
-type Question = (Arc<User>, &'static str, &'static str, String);
+/// Who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct User {
+    /// Name.
+    pub name: String,
+    /// Groups.
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// Somebody who shows nothing.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self { name: "system:anonymous".to_owned(), groups: vec!["system:unauthenticated".to_owned()] }
+    }
+}
+
+/// What somebody asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Attributes {
+    /// A subresource of a resource of the core group without a namespace.
+    Resource {
+        /// Its plural.
+        resource: &'static str,
+        /// The subresource.
+        subresource: &'static str,
+        /// The object; empty for all.
+        name: String,
+    },
+    /// A path that is no resource.
+    Path(String),
+}
+
+impl Attributes {
+    fn spec(&self, verb: &str) -> (&'static str, Value) {
+        match self {
+            Self::Resource { resource, subresource, name } => (
+                "resourceAttributes",
+                json!({"verb": verb, "version": "v1", "resource": resource, "subresource": subresource, "name": name}),
+            ),
+            Self::Path(path) => ("nonResourceAttributes", json!({"verb": verb, "path": path})),
+        }
+    }
+}
+
+/// A question about a user: the user, the verb, what for.
+type Question = (Arc<User>, &'static str, Attributes);
 
 /// Who may come in.
 #[derive(Debug)]
-pub(super) struct Access {
+pub struct Access {
     clients: Option<ClientTrust>,
     tokens: Mutex<Memory<String, Arc<User>>>,
     decisions: Mutex<Memory<Question, bool>>,
 }
 
 impl Access {
-    pub(super) fn new(clients: Option<ClientTrust>) -> Self {
+    /// `clients` says whose certificates are believed; without it only tokens are.
+    #[must_use]
+    pub fn new(clients: Option<ClientTrust>) -> Self {
         Self { clients, tokens: Mutex::default(), decisions: Mutex::default() }
     }
 
-    /// Says who asks.
-    pub(super) async fn authenticate(
+    /// Says who asks; none where nothing was shown that could say it. `client` reviews tokens.
+    ///
+    /// # Errors
+    /// 401 for a token that is nobody's, another code where it cannot be reviewed.
+    pub async fn authenticate(
         &self,
-        node: &KubeletHandle,
+        client: Option<&Client>,
         chain: &[CertificateDer<'static>],
         headers: &HeaderMap,
-    ) -> Result<Arc<User>, Refusal> {
+    ) -> Result<Option<Arc<User>>, Refusal> {
         if let Some(user) = self.by_certificate(chain) {
-            return Ok(Arc::new(user));
+            return Ok(Some(Arc::new(user)));
         }
         let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
         let token = match authorization.trim().split_once(' ') {
@@ -60,16 +109,16 @@ impl Access {
             _ => "",
         };
         if token.is_empty() {
-            return Err(unauthorized());
+            return Ok(None);
         }
         let known = self.tokens.lock().get(token);
-        if let Some(user) = known {
-            return Ok(user);
+        if known.is_some() {
+            return Ok(known);
         }
-        let user = review_token(node.client(), token).await?.ok_or_else(unauthorized)?;
-        let user = Arc::new(user);
+        let client = client.ok_or_else(unauthorized)?;
+        let user = Arc::new(review_token(client, token).await?.ok_or_else(unauthorized)?);
         self.tokens.lock().keep(token.to_owned(), user.clone(), TOKEN);
-        Ok(user)
+        Ok(Some(user))
     }
 
     fn by_certificate(&self, chain: &[CertificateDer<'static>]) -> Option<User> {
@@ -89,44 +138,33 @@ impl Access {
         }
     }
 
-    /// Lets nobody pass who may not.
-    pub(super) async fn authorize(
+    /// Whether a user may, as `client` is told.
+    ///
+    /// # Errors
+    /// When it cannot be reviewed.
+    pub async fn may(
         &self,
-        node: &KubeletHandle,
+        client: &Client,
         user: &Arc<User>,
-        method: &Method,
-        path: &str,
-    ) -> Result<(), Refusal> {
-        let (verb, subresources) = (attributes::verb(method), attributes::subresources(path));
-        for subresource in &subresources {
-            let question: Question = (user.clone(), verb, *subresource, node.name().to_owned());
-            let known = self.decisions.lock().get(&question);
-            let allowed = match known {
-                Some(allowed) => allowed,
-                None => {
-                    let allowed = review_access(node.client(), &question).await.map_err(|status| {
-                        tracing::warn!(%status, user = user.name, "access could not be reviewed");
-                        let text = format!(
-                            "Authorization error (user={}, verb={verb}, resource=nodes, subresource={subresource})",
-                            user.name
-                        );
-                        Refusal::new(500, text)
-                    })?;
-                    self.decisions.lock().keep(question, allowed, if allowed { ALLOWED } else { DENIED });
-                    allowed
-                }
-            };
-            if allowed {
-                return Ok(());
-            }
+        verb: &'static str,
+        attributes: Attributes,
+    ) -> Result<bool, Status> {
+        let question: Question = (user.clone(), verb, attributes);
+        let known = self.decisions.lock().get(&question);
+        if let Some(allowed) = known {
+            return Ok(allowed);
         }
-        let all = subresources.join(" ");
-        let text = format!("Forbidden (user={}, verb={verb}, resource=nodes, subresource(s)=[{all}])\n", user.name);
-        Err(Refusal::new(403, text))
+        let allowed = review_access(client, &question).await.inspect_err(|status| {
+            tracing::warn!(%status, user = user.name, "access could not be reviewed");
+        })? || seeded_bug!("access_is_not_reviewed");
+        self.decisions.lock().keep(question, allowed, if allowed { ALLOWED } else { DENIED });
+        Ok(allowed)
     }
 }
 
-fn unauthorized() -> Refusal {
+/// Upstream's word to those who are nobody.
+#[must_use]
+pub fn unauthorized() -> Refusal {
     Refusal::new(401, "Unauthorized")
 }
 
@@ -143,10 +181,9 @@ async fn review_token(client: &Client, token: &str) -> Result<Option<User>, Stat
     Ok(Some(User { name: text(user.get("username")), groups: groups.collect() }))
 }
 
-async fn review_access(client: &Client, (user, verb, subresource, node): &Question) -> Result<bool, Status> {
-    let resource =
-        json!({"verb": verb, "version": "v1", "resource": "nodes", "subresource": subresource, "name": node});
-    let spec = json!({"user": user.name, "groups": user.groups, "resourceAttributes": resource});
+async fn review_access(client: &Client, (user, verb, attributes): &Question) -> Result<bool, Status> {
+    let (field, attributes) = attributes.spec(verb);
+    let spec = json!({"user": user.name, "groups": user.groups, field: attributes});
     let review = ask(client, "authorization.k8s.io", "SubjectAccessReview", "subjectaccessreviews", spec).await?;
     Ok(review.pointer("/status/allowed") == Some(&Value::Bool(true)))
 }

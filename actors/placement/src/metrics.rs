@@ -1,0 +1,32 @@
+//! What Prometheus sees of units.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use oarlock_mesh::Unit;
+use oarlock_meta::Revision;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    role: &'static str,
+    unit: String,
+}
+
+static HELD: LazyLock<Family<Labels, Gauge>> = LazyLock::new(|| {
+    let held = Family::<Labels, Gauge>::default();
+    oarlock_telemetry::registry().declare(|registry| {
+        registry.register("oarlock_unit_held", "1 for each unit that this process works for, else 0", held.clone());
+    });
+    held
+});
+
+/// Of the units of a role these are held from now on.
+pub(crate) fn held(role: &'static str, units: &[Unit], held: &BTreeMap<Unit, Revision>) {
+    for unit in units {
+        let labels = Labels { role, unit: unit.as_str().to_owned() };
+        HELD.get_or_create(&labels).set(i64::from(held.contains_key(unit)));
+    }
+}

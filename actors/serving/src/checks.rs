@@ -1,0 +1,51 @@
+//! What it takes to be alive and ready.
+
+use oarlock_bus::Bus;
+use oarlock_mesh::Placement;
+use oarlock_runtime::{ActorKind, System};
+
+use crate::actors;
+use crate::health::Check;
+
+/// Fails while `wrong` says why.
+fn unless(name: &'static str, wrong: impl Fn() -> Option<String> + Send + Sync + 'static) -> Check {
+    Check::new(name, move || wrong().map_or(Ok(()), Err))
+}
+
+/// The process lives: no actor was given up, and nothing holds a thread.
+pub(crate) fn live(system: &System) -> Vec<Check> {
+    let (all, spins) = (system.clone(), system.clone());
+    let lost = move || all.fatal().map(|fatal| fatal.to_string()).or_else(|| actors::given_up(&all.snapshot()));
+    let stuck = move || spins.spinning().first().map(|name| format!("{name} does not yield"));
+    vec![Check::new("ping", || Ok(())), unless("actors", lost), unless("watchdog", stuck)]
+}
+
+/// It works: actors of `kinds` are there and have read what they work on, and nobody has asked it to stop.
+pub(crate) fn ready(system: &System, kinds: Vec<&'static ActorKind>) -> Vec<Check> {
+    let (reads, ends) = (system.clone(), system.clone());
+    let mut checks = vec![Check::new("ping", || Ok(()))];
+    if !kinds.is_empty() {
+        checks.push(unless("informer-sync", move || actors::unsynced(&reads.snapshot(), &kinds)));
+    }
+    checks.push(unless("shutdown", move || ends.is_closing().then(|| "process is shutting down".to_owned())));
+    checks
+}
+
+/// Of a part that shares its role's work with others: its Lease stands. The bus is told of, for everything works without.
+#[must_use]
+pub fn of_crew(placement: &Placement, on: Option<&Bus>) -> Vec<Check> {
+    let placement = placement.clone();
+    let stands = move || (!placement.stands()).then(|| "its Lease does not stand".to_owned());
+    std::iter::once(unless("membership", stands)).chain(on.map(|on| bus(on).informs())).collect()
+}
+
+/// Of a part that is of no use without the bus.
+#[must_use]
+pub fn bus(bus: &Bus) -> Check {
+    let bus = bus.downgrade();
+    unless("bus", move || match bus.upgrade().map(|bus| bus.state().connected) {
+        Some(true) => None,
+        Some(false) => Some("not connected".to_owned()),
+        None => Some("left".to_owned()),
+    })
+}

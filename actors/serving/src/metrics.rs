@@ -1,0 +1,83 @@
+//! `/metrics`: what the process's parts have declared, and its actors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use oarlock_runtime::System;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::actors::{self, OfKind};
+use crate::answer::{self, Answer};
+
+/// The media type of Prometheus' text format.
+pub const MEDIA: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The metrics of the process, its actors those of `system`.
+#[must_use]
+pub fn text(system: &System) -> String {
+    let mut actors = Registry::default();
+    actors.register_collector(Box::new(Actors(actors::by_kind(system.snapshot()))));
+    oarlock_telemetry::registry().encode_with(&actors)
+}
+
+/// The same as an answer.
+#[must_use]
+pub fn answer(system: &System) -> Answer {
+    answer::whole(200, MEDIA, text(system))
+}
+
+type Figure = fn(&OfKind) -> u64;
+
+/// The actors at one moment.
+#[derive(Debug)]
+struct Actors(BTreeMap<String, OfKind>);
+
+impl Collector for Actors {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut family = encoder.encode_descriptor("oarlock_actors", "Actors", None, MetricType::Gauge)?;
+        for (kind, figures) in &self.0 {
+            for (life, count) in &figures.lives {
+                family.encode_family(&[("kind", kind), ("life", life)])?.encode_gauge(count)?;
+            }
+        }
+        // Gauges: an actor that is gone takes its figures along.
+        let of_kind: [(&str, &str, Figure); 2] = [
+            ("oarlock_actor_restarts", "Restarts after a failure of the actors that are there", |kind| kind.restarts),
+            ("oarlock_actor_queue_depth", "Messages that wait for an actor", |kind| kind.queued),
+        ];
+        for (name, help, figure) in of_kind {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (kind, figures) in &self.0 {
+                family.encode_family(&[("kind", kind)])?.encode_gauge(&figure(figures))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_actors_are_labels() {
+        let lives = BTreeMap::from([("BackingOff".to_owned(), 1), ("Running".to_owned(), 3)]);
+        let kinds = BTreeMap::from([("a.b".to_owned(), OfKind { lives, restarts: 4, queued: 10 })]);
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Actors(kinds)));
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode_registry(&mut text, &registry).unwrap();
+        for line in [
+            "# TYPE oarlock_actors gauge",
+            "oarlock_actors{kind=\"a.b\",life=\"BackingOff\"} 1",
+            "oarlock_actors{kind=\"a.b\",life=\"Running\"} 3",
+            "oarlock_actor_restarts{kind=\"a.b\"} 4",
+            "oarlock_actor_queue_depth{kind=\"a.b\"} 10",
+        ] {
+            assert!(text.lines().any(|known| known == line), "{line}\n{text}");
+        }
+    }
+}

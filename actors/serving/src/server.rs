@@ -1,0 +1,147 @@
+//! The server of a part of the crew: health for everybody, metrics and actors for whom the API server lets see them.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, Request};
+use hyper::body::Incoming;
+use oarlock_client::Client;
+use oarlock_runtime::{ActorKind, System};
+
+use crate::access::{Access, Attributes, User};
+use crate::actors;
+use crate::answer::{self, Answer, Refusal};
+use crate::checks;
+use crate::health::{self, Check, Question};
+use crate::listener::{Chain, Handler};
+use crate::metrics;
+use crate::query::Query;
+
+/// Answers requests. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    system: System,
+    access: Access,
+    /// Says who somebody is, and what they may.
+    client: Option<Client>,
+    /// Paths that everybody may see; what ends in `*` stands for all that begin so.
+    open: Vec<String>,
+    live: Vec<Check>,
+    ready: Vec<Check>,
+}
+
+/// What a path asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route<'a> {
+    /// An endpoint, or one of its checks.
+    Health(&'a str, &'a str),
+    Metrics,
+    Actors,
+}
+
+impl<'a> Route<'a> {
+    fn of(path: &'a str) -> Option<Self> {
+        let (first, rest) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+        match (first, rest) {
+            ("healthz" | "livez" | "readyz", check) => Some(Self::Health(first, check)),
+            ("metrics", "") => Some(Self::Metrics),
+            ("debug", "actors") => Some(Self::Actors),
+            _ => None,
+        }
+    }
+}
+
+impl Server {
+    pub(crate) fn new(
+        system: &System,
+        access: Access,
+        client: Option<Client>,
+        open: Vec<String>,
+        (kinds, own): (Vec<&'static ActorKind>, Vec<Check>),
+    ) -> Self {
+        let ready = [checks::ready(system, kinds), own].concat();
+        Self {
+            inner: Arc::new(Inner { system: system.clone(), access, client, open, live: checks::live(system), ready }),
+        }
+    }
+
+    async fn try_answer(&self, chain: &Chain, request: &Request<Incoming>) -> Result<Answer, Refusal> {
+        let path = request.uri().path().trim_end_matches('/');
+        // Before anybody is asked about it: whoever makes paths up costs the API server nothing.
+        let route = self.route(path).ok_or_else(Refusal::not_found)?;
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Err(Refusal::new(405, "405: Method Not Allowed"));
+        }
+        self.admit(chain, request.headers(), path).await?;
+        Ok(match route {
+            Route::Health(endpoint, check) => {
+                let findings: Vec<_> = self.checks(endpoint).iter().map(Check::find).collect();
+                let query = Query::of(request);
+                let (verbose, exclude) = (query.has("verbose"), query.all("exclude").collect());
+                let (code, text) = health::answer(&Question { endpoint, check, verbose, exclude }, &findings);
+                answer::text(code, text)
+            }
+            Route::Metrics => metrics::answer(&self.inner.system),
+            Route::Actors => answer::whole(200, "application/json", actors::json(&self.inner.system)),
+        })
+    }
+
+    fn route<'a>(&self, path: &'a str) -> Option<Route<'a>> {
+        let there = |route: &Route<'_>| match route {
+            Route::Health(endpoint, check) => {
+                check.is_empty() || self.checks(endpoint).iter().any(|known| known.name() == *check)
+            }
+            Route::Metrics | Route::Actors => true,
+        };
+        Route::of(path).filter(there)
+    }
+
+    fn checks(&self, endpoint: &str) -> &[Check] {
+        if endpoint == "readyz" { &self.inner.ready } else { &self.inner.live }
+    }
+
+    /// Lets nobody pass who may not.
+    async fn admit(&self, chain: &Chain, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
+        if is_open(&self.inner.open, path) {
+            return Ok(());
+        }
+        let Inner { access, client, .. } = &*self.inner;
+        let user = access.authenticate(client.as_ref(), chain, headers).await?;
+        let user = user.unwrap_or_else(|| Arc::new(User::anonymous()));
+        let forbidden = || Refusal::new(403, format!("forbidden: User {:?} cannot get path {path:?}\n", user.name));
+        // Without anybody to ask nothing is allowed.
+        let client = client.as_ref().ok_or_else(forbidden)?;
+        match access.may(client, &user, "get", Attributes::Path(path.to_owned())).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(forbidden()),
+            Err(_) => Err(Refusal::new(500, format!("Authorization error (user={}, path={path})\n", user.name))),
+        }
+    }
+}
+
+impl Handler for Server {
+    type Peer = Chain;
+
+    fn peer(&self, chain: Option<Chain>) -> Chain {
+        chain.unwrap_or_default()
+    }
+
+    async fn answer(&self, peer: &Chain, request: Request<Incoming>) -> Answer {
+        self.try_answer(peer, &request).await.unwrap_or_else(Answer::from)
+    }
+}
+
+/// Upstream `path.NewAuthorizer`.
+fn is_open(open: &[String], path: &str) -> bool {
+    open.iter().any(|open| match open.strip_suffix('*') {
+        Some(beginning) => path.starts_with(beginning),
+        None => open == path,
+    })
+}
+
+#[cfg(test)]
+mod tests;
