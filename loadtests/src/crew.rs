@@ -92,6 +92,8 @@ impl Crew {
                     role.program(),
                     "--kubeconfig",
                     &kubeconfig.display().to_string(),
+                    "--secure-port",
+                    "0",
                     "--log",
                     "warn",
                     "--nats-servers",

@@ -34,6 +34,23 @@ pub fn oarlock() -> PathBuf {
     binary
 }
 
+/// Parts that have a server of their own, at a port that upstream gives them.
+const CREW: [&str; 4] = ["admission", "cloud-controller-manager", "controller-manager", "scheduler"];
+
+/// A subcommand, beside others of its kind on this machine: one of the crew has no server of its own then.
+///
+/// # Panics
+/// As [`oarlock`].
+#[must_use]
+pub fn part(name: &str) -> Command {
+    let mut command = Command::new(oarlock());
+    command.arg(name);
+    if CREW.contains(&name) {
+        command.args(["--secure-port", "0"]);
+    }
+    command
+}
+
 /// `cargo`, as a user calls it: without what the one that runs this process tells it of its package. A build script that looks at that would run
 /// again, and everything above it would be built again (ring's does).
 #[must_use]

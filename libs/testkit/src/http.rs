@@ -47,8 +47,13 @@ impl Http {
     /// When its certificates are no certificates.
     #[must_use]
     pub fn new(endpoint: &Endpoint, who: Who) -> Self {
-        let ServerTrust::Authorities(authority) = &endpoint.trust else { panic!("the kubeconfig names no authority") };
-        let trust = tls::ServerTrust::Authorities(parse_chain(authority).expect("the authority"));
+        let trust = match &endpoint.trust {
+            ServerTrust::Authorities(authority) => {
+                tls::ServerTrust::Authorities(parse_chain(authority).expect("the authority"))
+            }
+            ServerTrust::Anybody => tls::ServerTrust::Anybody,
+            ServerTrust::System => panic!("the kubeconfig names no authority"),
+        };
         let (identity, token): (Option<(Vec<_>, PrivateKeyDer<'static>)>, _) = match who {
             Who::Admin => {
                 let Credential::Certificate(own) = &endpoint.credential else {

@@ -1,14 +1,20 @@
 //! `oarlock admission`: judges writes by admission policies for API servers, over the bus.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use anyhow::Context;
 use oarlock_admission::policy;
 use oarlock_bus::Role;
-use oarlock_runtime::System;
+use oarlock_client::{Client, Endpoint, Https};
+use oarlock_config::{Kubeconfig, ServerTrust};
+use oarlock_informer::GateSpawn;
 use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_runtime::{Phase, System};
 
 use crate::args::Args;
 
-/// Runs until a signal. It keeps nothing, and needs no API server: what a judgement rests on comes with the question.
+/// Runs until a signal. It keeps nothing, and needs no API server to judge: what a judgement rests on comes with the question.
 ///
 /// # Errors
 /// When no bus is named or it cannot be joined, or the system fails.
@@ -16,13 +22,28 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    let bound = oarlock_serving::bind(&args.serving, args.secure_port, "oarlock-admission").await?;
+    let (client, trust) = api(&system, args.kubeconfig.as_deref())?.unzip();
     let name = oarlock_mesh::member_name("admission", &oarlock_config::host_name()?);
     let bus = oarlock_mesh::join(&system, &args.nats, Role::Admission, &name).await?;
     let bus = bus.context("--nats-servers is missing: API servers ask over the bus")?;
+    let ready = vec![oarlock_serving::checks::bus(&bus)];
     policy::serve(&system, bus, args.max_reviews).await?;
+    let parts = oarlock_serving::Parts { client, trust, kinds: Vec::new(), ready };
+    oarlock_serving::serve(&system, bound, parts).await?;
     tracing::info!(member = name, "judges writes");
     match shutdown::run(&system, signals, Graces::default()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),
     }
+}
+
+/// Whom to ask who may see what this process tells of itself, and whom to trust there.
+fn api(system: &System, kubeconfig: Option<&Path>) -> anyhow::Result<Option<(Client, ServerTrust)>> {
+    let Some(path) = kubeconfig else { return Ok(None) };
+    let resolved = Kubeconfig::read(path)?.resolve(None)?;
+    let endpoint = Endpoint::new(&resolved, concat!("oarlock-admission/", env!("CARGO_PKG_VERSION")))?;
+    let connections = system.gate("client", Phase::Informers);
+    let client = Client::new(Arc::new(Https::new(endpoint, Arc::new(GateSpawn(connections)))?));
+    Ok(Some((client, resolved.trust)))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use oarlock_bus::Role;
 use oarlock_cloud::External;
+use oarlock_informer::{CONTROLLER, REFLECTOR};
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
 
@@ -21,16 +22,24 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    let bound = oarlock_serving::bind(&args.serving, args.secure_port, "cloud-controller-manager").await?;
     let provider = Arc::new(External::new(&provider(&args)?)?);
     let resolved = args.api.read()?;
     let (manager, clients) = oarlock_controllers::identities(&system, &resolved, AGENT)?;
     let name = oarlock_mesh::member_name("cloud", &oarlock_config::host_name()?);
     let bus = oarlock_mesh::join(&system, &args.nats, Role::Cloud, &name).await?;
     let units = oarlock_controllers::cloud_units();
-    let member = oarlock_placement::Options { role: "cloud", outside: units.clone(), units, name, bus };
+    let member = oarlock_placement::Options { role: "cloud", outside: units.clone(), units, name, bus: bus.clone() };
     let placement = oarlock_placement::start(&system, manager.clone(), member).await?;
+    let parts = oarlock_serving::Parts {
+        client: Some(manager.clone()),
+        trust: Some(resolved.trust.clone()),
+        kinds: vec![&CONTROLLER, &REFLECTOR],
+        ready: oarlock_serving::checks::of_crew(&placement, bus.as_ref()),
+    };
     let options = oarlock_controllers::CloudOptions { provider, cluster: args.cluster_name, placement };
     let started = oarlock_controllers::start_cloud(&system, manager, clients, options).await?;
+    oarlock_serving::serve(&system, bound, parts).await?;
     tracing::info!(controllers = ?started.controllers, provider = args.cloud_provider_endpoint, "controllers run");
     match shutdown::run(&system, signals, Graces::default()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),

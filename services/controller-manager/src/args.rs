@@ -20,6 +20,12 @@ pub struct Args {
     /// How the other processes are reached, besides the API.
     #[command(flatten)]
     pub nats: oarlock_config::NatsOptions,
+    /// Port of this process's own server, for health and metrics; 0 is none. Two processes of one host need two.
+    #[arg(long, default_value_t = 10257, value_name = "PORT")]
+    pub secure_port: u16,
+    /// The process's own server.
+    #[command(flatten)]
+    pub serving: oarlock_config::SecureServingOptions,
     /// Log filter, such as `info` or `oarlock_controllers=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,

@@ -4,8 +4,10 @@ use anyhow::Context;
 use oarlock_bus::Role;
 use oarlock_config::ServerTrust;
 use oarlock_controllers::Started;
+use oarlock_informer::{CONTROLLER, REFLECTOR};
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_serving::Parts;
 
 use crate::args::Args;
 use crate::choice;
@@ -28,11 +30,12 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     }
 }
 
-/// Starts the controllers in `system`.
+/// Starts the controllers in `system`, and the server that tells of them.
 ///
 /// # Errors
-/// When the kubeconfig is unusable, or a controller is not known or cannot be started.
+/// When the kubeconfig is unusable, the port is taken, or a controller is not known or cannot be started.
 pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
+    let bound = oarlock_serving::bind(&args.serving, args.secure_port, "kube-controller-manager").await?;
     let resolved = args.api.read()?;
     let known: Vec<&str> = oarlock_controllers::ROWS.iter().map(|row| row.name).collect();
     let disable = choice::disabled(&known, &args.controllers, &args.disable)?;
@@ -42,10 +45,18 @@ pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
     let name = oarlock_mesh::member_name("controllers", &oarlock_config::host_name()?);
     let bus = oarlock_mesh::join(system, &args.nats, Role::Controllers, &name).await?;
     let units = oarlock_controllers::units();
-    let member = oarlock_placement::Options { role: "controllers", units, outside: Vec::new(), name, bus };
+    let member = oarlock_placement::Options { role: "controllers", units, outside: Vec::new(), name, bus: bus.clone() };
     let placement = oarlock_placement::start(system, manager.clone(), member).await?;
+    let parts = Parts {
+        client: Some(manager.clone()),
+        trust: Some(resolved.trust.clone()),
+        kinds: vec![&CONTROLLER, &REFLECTOR],
+        ready: oarlock_serving::checks::of_crew(&placement, bus.as_ref()),
+    };
     let options = oarlock_controllers::Options { disable, root_ca, placement };
-    Ok(oarlock_controllers::start(system, manager, clients, options).await?)
+    let started = oarlock_controllers::start(system, manager, clients, options).await?;
+    oarlock_serving::serve(system, bound, parts).await?;
+    Ok(started)
 }
 
 /// What pods are to trust: the named file, or whom we trust ourselves.

@@ -30,7 +30,7 @@ pub(crate) enum Command {
     CloudControllerManager(oarlock_service_cloud_controller_manager::Args),
     /// Makes the keys that several API servers have in common, and kubeconfigs.
     Keys(oarlock_service_apiserver::KeysArgs),
-    /// Asks an API server whether it is well.
+    /// Asks an API server, or another part at its --secure-port, whether it is well.
     Probe(crate::probe::Probe),
     /// A node agent, or many simulated ones.
     Kubelet(oarlock_service_kubelet::Args),

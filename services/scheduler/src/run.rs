@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use oarlock_bus::Role;
 use oarlock_client::{Client, Endpoint, Https};
-use oarlock_informer::GateSpawn;
+use oarlock_informer::{GateSpawn, REFLECTOR};
 use oarlock_runtime::shutdown::{self, End, Graces};
 use oarlock_runtime::{Phase, System};
-use oarlock_scheduler::{Config, Scheduler};
+use oarlock_scheduler::{Config, SCHEDULER, Scheduler};
 
 use crate::args::Args;
 
@@ -19,6 +19,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
+    let bound = oarlock_serving::bind(&args.serving, args.secure_port, "kube-scheduler").await?;
     let resolved = args.api.read()?;
     let endpoint = Endpoint::new(&resolved, concat!("kube-scheduler/", env!("CARGO_PKG_VERSION")))?;
     let connections = system.gate("client", Phase::Informers);
@@ -28,8 +29,15 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let units = oarlock_scheduler::units();
     let member = oarlock_placement::Options { role: "scheduler", units, outside: Vec::new(), name, bus: bus.clone() };
     let placement = oarlock_placement::start(&system, client.clone(), member).await?;
+    let parts = oarlock_serving::Parts {
+        client: Some(client.clone()),
+        trust: Some(resolved.trust.clone()),
+        kinds: vec![&SCHEDULER, &REFLECTOR],
+        ready: oarlock_serving::checks::of_crew(&placement, bus.as_ref()),
+    };
     let config = Config { names: args.scheduler_name, max_binds: args.max_binds, placement, bus };
     Scheduler::spawn(&system, client, config).await?;
+    oarlock_serving::serve(&system, bound, parts).await?;
     tracing::info!(servers = ?resolved.servers().collect::<Vec<_>>(), "scheduler runs");
     match shutdown::run(&system, signals, Graces::default()).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),

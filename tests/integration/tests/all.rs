@@ -25,6 +25,7 @@ mod presentation;
 mod python;
 mod replicas;
 mod rolling;
+mod serving;
 mod settings;
 mod snapshots;
 mod streams;

@@ -4,8 +4,6 @@ mod nodes;
 mod once;
 mod provider;
 
-use std::process::Command;
-
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Process};
 use serde_json::{Value, json};
@@ -14,9 +12,9 @@ use provider::FakeCloud;
 
 /// A cloud controller manager in a process of its own.
 fn manager(cluster: &Cluster, cloud: &FakeCloud, more: &[&str]) -> Process {
-    let mut command = Command::new(oarlock_testkit::oarlock());
+    let mut command = oarlock_testkit::part("cloud-controller-manager");
     let kubeconfig = cluster.data_dir().component_kubeconfig("cloud-controller-manager");
-    command.arg("cloud-controller-manager").arg("--kubeconfig").arg(kubeconfig);
+    command.arg("--kubeconfig").arg(kubeconfig);
     command.args(["--cloud-provider-endpoint", &cloud.url(), "--cluster-name", "test"]).args(more);
     Process::start(command, "cloud-controller-manager")
 }

@@ -447,6 +447,8 @@ async fn in_a_process_of_their_own_they_work_over_https_with_tokens_of_their_acc
         controllers: vec!["*".to_owned()],
         disable: vec!["node-lifecycle-controller".to_owned()],
         root_ca_file: None,
+        secure_port: 0,
+        serving: oarlock_config::SecureServingOptions::default(),
         nats: Default::default(),
         log: "warn".to_owned(),
     };

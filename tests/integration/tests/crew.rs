@@ -8,7 +8,6 @@ mod shards;
 mod takeover;
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Process};
@@ -18,8 +17,8 @@ const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"
 
 /// One of our parts in a process of its own.
 fn part(cluster: &Cluster, name: &str, more: &[&str]) -> Process {
-    let mut command = Command::new(oarlock_testkit::oarlock());
-    command.arg(name).arg("--kubeconfig").arg(cluster.data_dir().component_kubeconfig(name)).args(more);
+    let mut command = oarlock_testkit::part(name);
+    command.arg("--kubeconfig").arg(cluster.data_dir().component_kubeconfig(name)).args(more);
     Process::start(command, name)
 }
 

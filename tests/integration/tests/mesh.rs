@@ -10,14 +10,14 @@ use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Process, Signal, oarlock, port};
 use tempfile::TempDir;
 
-struct Ground {
+pub(crate) struct Ground {
     folder: TempDir,
-    nats: Nats,
+    pub(crate) nats: Nats,
 }
 
 impl Ground {
     /// Keys, and a server with the configuration that came with them; `None`, and a loud word, where it cannot be built.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("oarlock-mesh-").tempdir().unwrap();
         let mut keys = Command::new(oarlock());
         keys.arg("keys").arg("--data-dir").arg(folder.path());
@@ -33,16 +33,21 @@ impl Ground {
         }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
     /// A part that joins the bus with these credentials.
-    fn command(&self, words: &[&str], credentials: &str) -> Command {
-        let mut command = Command::new(oarlock());
-        command.args(words).args(["--nats-servers", &self.nats.url(), "--nats-credentials", &self.path(credentials)]);
-        command.args(["--nats-ca", &self.path("pki/ca.crt")]);
+    pub(crate) fn command(&self, words: &[&str], credentials: &str) -> Command {
+        let mut command = oarlock_testkit::part(words[0]);
+        self.join(command.args(&words[1..]), credentials);
         command
+    }
+
+    /// With these credentials to the bus.
+    pub(crate) fn join(&self, command: &mut Command, credentials: &str) {
+        command.args(["--nats-servers", &self.nats.url(), "--nats-credentials", &self.path(credentials)]);
+        command.args(["--nats-ca", &self.path("pki/ca.crt")]);
     }
 
     /// The actors that `kubectl get actors` shows, once it shows these: each a part of the process's name, the actor's kind, and how it is.
@@ -62,7 +67,7 @@ impl Ground {
     }
 
     /// An API server on the bus, which is ready.
-    fn api_server(&self) -> Process {
+    pub(crate) fn api_server(&self) -> Process {
         // A server in memory would have authorities of its own, which no node knows.
         let (data, store, at) = (self.path(""), format!("embedded:{}", self.path("store")), port::own().to_string());
         let words = ["apiserver", "--store", &store, "--data-dir", &data, "--secure-port", &at];

@@ -19,7 +19,12 @@ const ACCOUNTS: [&str; 2] = ["node-controller", "service-controller"];
 pub(super) fn all() -> Result<[Desired; 4], Status> {
     let metadata = json!({"name": NAME});
     let inside = json!({"name": NAME, "namespace": "kube-system"});
-    let reads = json!([{"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]}]);
+    // The reviews say who may see what its own server tells, as in upstream's roles of the crew.
+    let reads = json!([
+        {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    ]);
     let accounts = json!([
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["create"]},
         {"apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": ACCOUNTS, "verbs": ["create"]},

@@ -1,7 +1,6 @@
 //! Our scheduler beside upstream's on upstream's API server: each has pods of its own, both have the same nodes, which are all but full in the end. The log
 //! judges each of them, to whom the other is somebody who puts pods onto nodes past it.
 
-use std::process::Command;
 use std::thread;
 
 use oarlock_check::placement::{Line, Log, Rules, judge};
@@ -52,8 +51,8 @@ fn beside_upstreams_scheduler() {
         return;
     }
     let peer = Peer::up(&["kube-scheduler"]);
-    let mut command = Command::new(oarlock_testkit::oarlock());
-    command.args(["scheduler", "--scheduler-name", SCHEDULERS[1], "--kubeconfig"]);
+    let mut command = oarlock_testkit::part("scheduler");
+    command.args(["--scheduler-name", SCHEDULERS[1], "--kubeconfig"]);
     command.arg(peer.component_kubeconfig("kube-scheduler"));
     let ours = Process::start(command, "scheduler");
     let mut loads = SCHEDULERS.map(|scheduler| Load::new(peer.http(), scheduler, FEW));

@@ -1,7 +1,5 @@
 //! Our own parts over two API servers, of which now one, now the other is away.
 
-use std::process::Command;
-
 use oarlock_testkit::{Cluster, Process};
 
 use super::servers;
@@ -10,8 +8,8 @@ use crate::swaps::story;
 
 /// One of our parts, that knows of both servers.
 fn part(name: &str, servers: &[Cluster], more: &[&str]) -> Process {
-    let mut command = Command::new(oarlock_testkit::oarlock());
-    command.arg(name).arg("--kubeconfig").arg(servers[0].data_dir().component_kubeconfig(name));
+    let mut command = oarlock_testkit::part(name);
+    command.arg("--kubeconfig").arg(servers[0].data_dir().component_kubeconfig(name));
     for server in servers {
         command.arg("--server").arg(format!("https://{}", address_of(server)));
     }

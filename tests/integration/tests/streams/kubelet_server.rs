@@ -110,6 +110,16 @@ async fn kubelets_of_other_processes_give_their_logs() {
             kubectl.run(&format!("logs on-{node}")).is("main: line 1");
             kubectl.run(&format!("exec on-{node} -- true")).fails("runtime does not implement Exec");
         }
+        // One answer for both nodes.
+        let port = kubectl.ok("get node many-0 -o jsonpath={.status.daemonEndpoints.kubeletEndpoint.Port}");
+        for (path, answers) in [("/healthz", true), ("/metrics", true), ("/configz", false)] {
+            let mut command = std::process::Command::new(oarlock_testkit::oarlock());
+            command.args(["probe", "--server", &format!("https://127.0.0.1:{port}"), "--path", path, "--kubeconfig"]);
+            let output = command.arg(cluster.kubeconfig()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), answers, "{path}: {said}");
+            assert!(answers || said.contains("name one in the Host header"), "{path}: {said}");
+        }
     };
     tokio::task::spawn_blocking(test).await.unwrap();
 }

@@ -20,8 +20,8 @@ fn our_scheduler() {
     }
     let peer = Peer::up(&["kube-controller-manager"]);
     let kubelets = kubelets(&peer);
-    let mut command = oarlock(&["scheduler", "--kubeconfig"]);
-    command.arg(peer.component_kubeconfig("kube-scheduler"));
+    let mut command = oarlock_testkit::part("scheduler");
+    command.arg("--kubeconfig").arg(peer.component_kubeconfig("kube-scheduler"));
     let scheduler = Process::start(command, "scheduler");
     story::tell(&peer.kubectl());
     for log in [scheduler.said(), kubelets.said()] {
@@ -36,8 +36,8 @@ fn our_controllers() {
     }
     let peer = Peer::up(&["kube-scheduler"]);
     let kubelets = kubelets(&peer);
-    let mut command = oarlock(&["controller-manager", "--kubeconfig"]);
-    command.arg(peer.component_kubeconfig("kube-controller-manager"));
+    let mut command = oarlock_testkit::part("controller-manager");
+    command.arg("--kubeconfig").arg(peer.component_kubeconfig("kube-controller-manager"));
     let manager = Process::start(command, "controller-manager");
     let kubectl = peer.kubectl();
     kubectl.until("get serviceaccount default -o name", |_| true);

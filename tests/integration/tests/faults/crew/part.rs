@@ -1,7 +1,5 @@
 //! One of our parts in a process of its own, which goes and comes back.
 
-use std::process::Command;
-
 use oarlock_testkit::{Process, Signal};
 
 /// A process, and how it is started.
@@ -12,8 +10,8 @@ pub(super) struct Part {
 }
 
 fn start(name: &str, words: &[String]) -> Process {
-    let mut command = Command::new(oarlock_testkit::oarlock());
-    command.arg(name).args(words);
+    let mut command = oarlock_testkit::part(name);
+    command.args(words);
     Process::start(command, name)
 }
 
