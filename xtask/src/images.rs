@@ -23,7 +23,8 @@ const BASE: &str = "debian:bookworm-slim";
 const PACKAGES: &str = "oarlock-node-packages:local";
 const WITH_HAPROXY: &str = "oarlock-haproxy:local";
 const ETCD: &str = "oarlock-etcd:local";
-const NATS: &str = "oarlock-nats:local";
+/// With busybox, as upstream's, for its health check.
+const NATS: &str = "oarlock-nats-busybox:local";
 const PROGRAM: &str = "oarlock-program:local";
 
 /// Makes the images, and writes their names to `.oarlock/compose/images.env`.
@@ -43,10 +44,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         )?;
     }
     let etcd = peer::build(&peer::folder(), &["etcd", "etcdctl"])?;
-    import(&programs(&scratch, &[etcd.join("etcd"), etcd.join("etcdctl")])?, ETCD)?;
+    import(&programs(fresh(&scratch, "programs")?, &[etcd.join("etcd"), etcd.join("etcdctl")])?, ETCD)?;
     let nats = peer::build(&peer::folder(), &["nats-server"])?;
-    import(&programs(&scratch, &[nats.join("nats-server")])?, NATS)?;
-    import(&programs(&scratch, &[root().join(&args.program)])?, PROGRAM)?;
+    if !is_there(NATS)? {
+        import(&programs(debian(&scratch, "nats", "busybox")?, &[nats.join("nats-server")])?, NATS)?;
+    }
+    import(&programs(fresh(&scratch, "programs")?, &[root().join(&args.program)])?, PROGRAM)?;
     let (program, packages) = (format!("PROGRAM={PROGRAM}"), format!("PACKAGES={PACKAGES}"));
     for (image, target) in [("oarlock:latest", &[][..]), ("oarlock-node:latest", &["--target", "node"])] {
         let mut build = Command::new("docker");
@@ -75,9 +78,8 @@ fn debian(scratch: &Path, name: &str, packages: &str) -> anyhow::Result<PathBuf>
     Ok(folder)
 }
 
-/// A folder with these programs in /usr/local/bin.
-fn programs(scratch: &Path, files: &[PathBuf]) -> anyhow::Result<PathBuf> {
-    let folder = fresh(scratch, "programs")?;
+/// The folder, with these programs in its /usr/local/bin.
+fn programs(folder: PathBuf, files: &[PathBuf]) -> anyhow::Result<PathBuf> {
     let bin = folder.join("usr/local/bin");
     fs::create_dir_all(&bin)?;
     for file in files {
