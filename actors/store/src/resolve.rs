@@ -2,8 +2,9 @@
 //!
 //! A committed write is answered when the View has applied it, a conflict when the View has applied what it conflicts
 //! with. An unknown outcome is looked for in the events of its key: our bytes are our write; for updates and deletes,
-//! our predecessor followed by another write is a conflict, because no revision comes twice. A delete of it is nobody's
-//! in particular: it carries no bytes, and two callers must not both be told that it was theirs. A create that meets
+//! our predecessor followed by another write is a conflict, because no revision comes twice. Our bytes at a time when
+//! the claim was not ours are another holder's, who does the same work: the commit compares the claim. A delete of our
+//! predecessor is nobody's in particular: it carries no bytes, and two callers must not both be told that it was theirs. A create that meets
 //! another's create proves nothing: it may be late, and land after that one's delete. What is not seen before the
 //! deadline, or within [`LOOK`], stays unknown: callers have objects that wait for them, and look for themselves.
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, clock};
 use oarlock_seeded_bug::seeded_bug;
-use oarlock_storage::{Cause, Expect, GroupOutcome};
+use oarlock_storage::{Cause, Expect, Fence, GroupOutcome};
 
 use crate::batch::{Answer, Request, Write};
 use crate::entry::Indexer;
@@ -70,6 +71,13 @@ pub(crate) async fn answer(
                     let current = view.get(&write.append.key).map(|entry| entry.revision);
                     return Err(WriteError::Conflict { index, current, cause: Cause::Head });
                 }
+                if let Some(fence) = &write.append.fence
+                    && lapsed(view, fence, before, event.revision).ok_or(WriteError::Unknown)?
+                    && !seeded_bug!("lapsed_claim_credited")
+                {
+                    let current = view.get(&fence.key).map(|entry| entry.revision);
+                    return Err(WriteError::Conflict { index, current, cause: Cause::Fence });
+                }
                 entries.push(Arc::clone(&event.entry));
             }
             Ok(entries)
@@ -99,6 +107,22 @@ async fn find(
     }
 }
 
+/// Whether a claim did not stand when `at` was written; `before` was applied before its holder tried to write. `None`: that is longer ago than is known.
+fn lapsed(view: &View, fence: &Fence, before: Revision, at: Revision) -> Option<bool> {
+    let key = &fence.key;
+    if at < fence.at {
+        return Some(true);
+    }
+    if view.get(key).is_some_and(|entry| entry.revision == fence.at) {
+        return Some(false);
+    }
+    let interest = Interest::Object { namespace: key.namespace().into(), name: key.name().into() };
+    // What was applied may be behind what the holder knew.
+    let first = view.watch(key.resource(), before.max(fence.at), interest, None).ok()?.take(1).ok()?.events.pop();
+    let stood = |change: &Event| change.prev.as_ref().is_some_and(|prev| prev.revision == fence.at);
+    Some(first.is_none_or(|change| change.revision < at || !stood(&change)))
+}
+
 /// Whether an event took the place of the version this write expected.
 fn succeeds(event: &Event, write: &Write) -> bool {
     let prev = event.prev.as_ref().map(|prev| prev.revision);
@@ -119,5 +143,37 @@ fn is_ours(event: &Event, write: &Write, indexer: &dyn Indexer) -> bool {
     match write.entry(event.revision, indexer) {
         Some(ours) => event.kind != EventKind::Deleted && ours.body == event.entry.body,
         None => seeded_bug!("delete_claimed") && event.kind == EventKind::Deleted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use oarlock_storage::Key;
+
+    use super::*;
+    use crate::entry::{Entry, EntryParts};
+    use crate::view::{Change, DEFAULT_WINDOW_BYTES};
+
+    #[test]
+    fn a_claim_stands_until_its_record_changes() {
+        let key = Key::new("/registry/oarlock.dev/assignments", "u");
+        let view = View::new(DEFAULT_WINDOW_BYTES);
+        let write = |revision, prev: Option<u64>| {
+            let entry = Entry::new(key.clone(), &Bytes::from_static(b"{}"), Revision(revision), EntryParts::default());
+            let (revision, prev) = (Revision(revision), prev.map(Revision));
+            view.apply(&[Change { key: key.clone(), revision, prev, entry: Some(Arc::new(entry)) }]).unwrap();
+        };
+        let of = |epoch| Fence { key: key.clone(), at: Revision(epoch) };
+        let lapsed = |epoch, before, at| lapsed(&view, &of(epoch), Revision(before), Revision(at));
+        write(5, None);
+        assert_eq!(lapsed(5, 6, 7), Some(false), "nobody else has it to this day");
+        assert_eq!(lapsed(5, 3, 4), Some(true), "it was not given yet");
+        write(10, Some(5));
+        assert_eq!(lapsed(5, 6, 9), Some(false), "it went later");
+        assert_eq!(lapsed(5, 6, 11), Some(true));
+        assert_eq!(lapsed(5, 12, 13), Some(true), "it had gone before");
+        assert_eq!(lapsed(4, 6, 9), Some(true), "it had gone before, and goes again");
+        assert_eq!(lapsed(5, 3, 9), Some(false), "it was not known yet");
     }
 }

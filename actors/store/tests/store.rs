@@ -13,7 +13,7 @@ use oarlock_storage::testing::faulty::{Faults, FaultyLog};
 use oarlock_storage::testing::gated::GatedLog;
 use oarlock_storage::testing::recording_hook;
 use oarlock_storage::testing::sim_disk::SimDisk;
-use oarlock_storage::{Append, Cause, EmbeddedLog, Fatal, Key, Log, MemoryLog, Outcome, Revision};
+use oarlock_storage::{Append, Cause, EmbeddedLog, Fatal, Fence, Key, Log, MemoryLog, Outcome, Revision};
 use oarlock_store::{EventKind, Interest, Options, Write, WriteError};
 
 #[tokio::test(start_paused = true)]
@@ -296,6 +296,35 @@ async fn a_delete_is_acknowledged_to_one_caller() {
     store.write(delete(), soon()).await.unwrap();
     let lost = lost.await;
     assert!(matches!(lost, Err(WriteError::Unknown)), "{lost:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_lost_is_not_found_in_that_of_the_claims_next_holder() {
+    let system = system().await;
+    let (inner, claim) = (MemoryLog::new(), Key::new("/registry/oarlock.dev/assignments", "u"));
+    let mut made = Vec::new();
+    for key in [pod("a"), claim.clone()] {
+        let Outcome::Committed(at) = inner.append(Append::create(key, json("a", 1))).await.unwrap() else { panic!() };
+        made.push(at);
+    }
+    let faults = Faults { lose_answer: 0, drop: 100, late: 0, refuse: 0, stall: 0, repeat: 0, compact: 0 };
+    let faulty = FaultyLog::new(Arc::new(inner), faults, 1);
+    let store = start(&system, Arc::new(faulty.clone())).await;
+    let write = |epoch| {
+        let append = Append::update(pod("a"), made[0], json("a", 2));
+        Write::new(append.fenced(Fence { key: claim.clone(), at: epoch }))
+    };
+    let mut lost = Box::pin(store.write(write(made[1]), soon()));
+    while faulty.bites().dropped.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+        assert!(futures::poll!(&mut lost).is_pending());
+        tokio::task::yield_now().await;
+    }
+    faulty.calm();
+    let moves = Write::new(Append::update(claim.clone(), made[1], json("a", 2)));
+    let epoch = store.write(moves, soon()).await.unwrap().revision;
+    store.write(write(epoch), soon()).await.unwrap();
+    let lost = lost.await;
+    assert!(matches!(lost, Err(WriteError::Conflict { cause: Cause::Fence, .. })), "{lost:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -124,6 +124,12 @@ pub(super) const BUGS: &[Bug] = &[
         "a_load_among_writes_and_compactions_says_how_far_it_has_come",
     ),
     bug("delete_claimed", "oarlock-store", Some("store"), "a_delete_is_acknowledged_to_one_caller"),
+    bug(
+        "lapsed_claim_credited",
+        "oarlock-store",
+        Some("store"),
+        "a_write_that_was_lost_is_not_found_in_that_of_the_claims_next_holder",
+    ),
     bug("watch_outlives_hole", "oarlock-store", None, "a_skip_ends_the_watches_that_missed_something_and_no_other"),
     // Any of the store's would do: this one shows that the seeds can fail.
     bug("watch_outlives_hole", "oarlock-tests-sim", None, "two_hundred_seeds_of_faults_break_no_rule"),
