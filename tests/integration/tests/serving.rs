@@ -16,7 +16,8 @@ const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"
 
 /// A part at a port of its own.
 struct Part {
-    process: Process,
+    /// It ends with this value.
+    _process: Process,
     port: u16,
 }
 
@@ -26,7 +27,7 @@ impl Part {
         let mut command = Command::new(oarlock());
         command.arg(name).args(["--bind-address", "127.0.0.1", "--secure-port", &port.to_string()]).args(words);
         join(&mut command);
-        Self { process: Process::start(command, name), port }
+        Self { _process: Process::start(command, name), port }
     }
 
     /// A client of it, which believes the certificate that it makes for itself. `kubeconfig` is the administrator's.

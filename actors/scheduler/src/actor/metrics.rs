@@ -86,7 +86,7 @@ impl Collector for Shown {
         });
         encoder
             .encode_descriptor("scheduler_preemption_victims", "Victims of preemptions", None, MetricType::Histogram)?
-            .encode_histogram::<NoLabelSet>(victims as f64, preemptions, &[(f64::MAX, preemptions)], None)
+            .encode_histogram::<NoLabelSet>(victims as f64, preemptions, &[(f64::INFINITY, preemptions)], None)
     }
 }
 

@@ -17,7 +17,7 @@ fn what_the_bus_carries_is_counted_and_only_who_is_nothing_without_it_needs_it()
     let address = at.to_string();
     let node = ["kubelet", "--kubeconfig", admin.to_str().unwrap(), "--runtime", "sim", "--node-name", "n1"];
     let node = [&node[..], &["--data-dir", &data, "--address", "127.0.0.1", "--port", &address]].concat();
-    let kubelet = Part { process: Process::start(ground.command(&node, "nats"), "kubelet"), port: at };
+    let kubelet = Part { _process: Process::start(ground.command(&node, "nats"), "kubelet"), port: at };
 
     for part in [&scheduler, &admission] {
         eventually("it is ready", || part.probe("/readyz"));
