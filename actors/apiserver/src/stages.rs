@@ -6,7 +6,7 @@ use oarlock_registry::kind::{Request, Requester};
 pub(crate) use oarlock_registry::stored::encode;
 use oarlock_schema::{Obj, resource};
 use oarlock_seeded_bug::seeded_bug;
-use oarlock_storage::{Append, Cause, Fence};
+use oarlock_storage::{Append, Cause, Fence, Key};
 use oarlock_store::{Entry, EntryParts, Write, WriteError};
 use std::sync::Arc;
 
@@ -98,10 +98,11 @@ pub(crate) async fn commit(
     let append = match &append.fence {
         _ if !seeded_bug!("fence_from_cache") => append,
         Some(fence) if server.view().get(&fence.key).is_none_or(|entry| entry.revision != fence.at) => {
-            return Err(stale(caller));
+            return Err(stale(caller, &append.key));
         }
         _ => Append { fence: None, ..append },
     };
+    let key = append.key.clone();
     let own = Write { append, parts: Some(parts) };
     let result = if together.is_empty() {
         server.store().write(own, caller.deadline).await
@@ -119,7 +120,7 @@ pub(crate) async fn commit(
             tell(caller, &entry);
             Ok(Commit::Done(entry))
         }
-        Err(WriteError::Conflict { cause: Cause::Fence, .. }) => Err(stale(caller)),
+        Err(WriteError::Conflict { cause: Cause::Fence, .. }) => Err(stale(caller, &key)),
         Err(WriteError::Conflict { index, .. }) => Ok(Commit::Conflict { own: index == 0 }),
         Err(other) => Err(crate::errors::write(&other)),
     }
@@ -135,7 +136,8 @@ fn fenced(caller: &Caller, append: Append) -> Result<Append, Status> {
     Ok(append.fenced(Fence { key, at: claim.epoch }))
 }
 
-/// Lets the log say what was written under a claim (`--log oarlock_apiserver::fence=debug`), so that others can judge whether it was valid then.
+/// Lets the log say what was written under a claim (`--log oarlock_apiserver::fence=debug`), so that others can judge whether it was valid then; and what was
+/// refused for it.
 fn tell(caller: &Caller, entry: &Entry) {
     if let Some(claim) = &caller.fence {
         let (unit, epoch, revision) = (&claim.unit, claim.epoch, entry.revision);
@@ -143,9 +145,12 @@ fn tell(caller: &Caller, entry: &Entry) {
     }
 }
 
-fn stale(caller: &Caller) -> Status {
+fn stale(caller: &Caller, key: &Key) -> Status {
     match &caller.fence {
-        Some(claim) => Status::stale_owner(&GroupResource::new("oarlock.dev", "assignments"), &claim.unit, claim),
+        Some(claim) => {
+            tracing::debug!(target: "oarlock_apiserver::fence", unit = %claim.unit, epoch = %claim.epoch, %key, "refused: the claim has gone");
+            Status::stale_owner(&GroupResource::new("oarlock.dev", "assignments"), &claim.unit, claim)
+        }
         None => Status::internal_error("a write without a claim was refused for its claim"),
     }
 }

@@ -33,6 +33,8 @@ enum Flow {
     Late(Duration),
     /// Bytes wait until the link is healed.
     Held,
+    /// Bytes pass until the first large piece; it and all that follows is held.
+    HeldFromLarge,
     /// Bytes are gone. TCP would send them again for ever, so a connection that has lost some breaks when the link is healed.
     Lost,
 }
@@ -96,6 +98,15 @@ struct Inner {
     counters: Counters,
 }
 
+impl Inner {
+    fn set(&self, way: Way, flow: Flow) {
+        self.state.send_modify(|state| match way {
+            Way::There => state.there = flow,
+            Way::Back => state.back = flow,
+        });
+    }
+}
+
 /// The way from one party to another. Clones are the same link.
 #[derive(Clone, Debug)]
 pub struct Link(Arc<Inner>);
@@ -142,31 +153,30 @@ impl Link {
 
     /// Bytes of one direction are lost, without a word to anybody.
     pub fn lose(&self, way: Way) {
-        self.set(way, Flow::Lost);
+        self.0.set(way, Flow::Lost);
     }
 
     /// Bytes of both directions wait until the link is healed.
     pub fn hold(&self) {
-        self.set(Way::There, Flow::Held);
-        self.set(Way::Back, Flow::Held);
+        self.0.set(Way::There, Flow::Held);
+        self.0.set(Way::Back, Flow::Held);
+    }
+
+    /// Small pieces of one direction pass; from the first large one on its bytes wait until the link is healed. Who says something large is caught saying it,
+    /// whatever it asked before.
+    pub fn hold_from_large(&self, way: Way) {
+        self.0.set(way, Flow::HeldFromLarge);
     }
 
     /// Bytes of both directions come later, in order.
     pub fn delay(&self, by: Duration) {
-        self.set(Way::There, Flow::Late(by));
-        self.set(Way::Back, Flow::Late(by));
+        self.0.set(Way::There, Flow::Late(by));
+        self.0.set(Way::Back, Flow::Late(by));
     }
 
     /// All is well again.
     pub fn heal(&self) {
         self.0.state.send_modify(|state| *state = State { cut: false, there: Flow::Pass, back: Flow::Pass, ..*state });
-    }
-
-    fn set(&self, way: Way, flow: Flow) {
-        self.0.state.send_modify(|state| match way {
-            Way::There => state.there = flow,
-            Way::Back => state.back = flow,
-        });
     }
 }
 

@@ -3,9 +3,11 @@
 mod beside;
 mod churn;
 mod heard;
+mod held;
 mod load;
 mod shards;
 mod takeover;
+mod teller;
 
 use std::collections::BTreeMap;
 

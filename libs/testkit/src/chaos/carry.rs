@@ -15,6 +15,8 @@ use tokio::time::{Instant, sleep_until};
 use super::{Flow, Inner, Way};
 
 const CHUNK: usize = 16 << 10;
+/// What is no small piece.
+const LARGE: usize = 8 << 10;
 /// Chunks of one direction under way. When they wait, their sender soon waits too, as behind a slow network.
 const UNDER_WAY: usize = 64;
 
@@ -127,6 +129,9 @@ async fn read(mut from: ReadHalf<'_>, queue: mpsc::Sender<Chunk>, way: Way, link
             _ = state.wait_for(|state| state.flow(way) != Flow::Lost), if hole => return Err(Broken::Hole),
             length = from.read(&mut buffer) => length?,
         };
+        if length >= LARGE && link.state.borrow().flow(way) == Flow::HeldFromLarge {
+            link.set(way, Flow::Held);
+        }
         let flow = link.state.borrow().flow(way);
         let late = match flow {
             Flow::Lost => {
@@ -147,7 +152,7 @@ async fn read(mut from: ReadHalf<'_>, queue: mpsc::Sender<Chunk>, way: Way, link
                 count(&link.counters.delayed, length);
                 by
             }
-            Flow::Pass => Duration::ZERO,
+            Flow::Pass | Flow::HeldFromLarge => Duration::ZERO,
         };
         let bytes = buffer.get(..length).unwrap_or_default().to_vec();
         let chunk = Chunk { due: Instant::now() + late, bytes };
@@ -178,6 +183,7 @@ mod tests {
     use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
     use std::time::{Duration, Instant};
 
+    use super::{CHUNK, LARGE};
     use crate::chaos::{Chaos, Link, Way};
     use crate::wait::{PATIENCE, eventually};
 
@@ -318,6 +324,25 @@ mod tests {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         link.heal();
         assert_eq!(hear(&mut stream, 12), b"first second");
+    }
+
+    #[test]
+    fn what_is_large_is_held_and_what_came_before_is_not() {
+        let chaos = Chaos::new();
+        let link = chaos.link("a", "b", echo(b'b'));
+        let mut stream = talking(&link, b'b');
+        link.hold_from_large(Way::There);
+        stream.write_all(b"small").unwrap();
+        assert_eq!(hear(&mut stream, 5), b"small");
+        let large = vec![7; 3 * CHUNK];
+        stream.write_all(&large).unwrap();
+        until("it is held", &link, |marks| marks.held >= LARGE as u64);
+        let before = link.marks();
+        stream.write_all(b"then").unwrap();
+        until("and what follows", &link, |marks| marks.held > before.held);
+        assert_eq!(link.marks().delivered, before.delivered);
+        link.heal();
+        assert_eq!(hear(&mut stream, large.len() + 4), [&large[..], b"then"].concat());
     }
 
     #[test]
