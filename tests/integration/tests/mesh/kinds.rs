@@ -31,11 +31,9 @@ const TRAVELS: [(&str, &str, u64, u64, &str); 16] = [
 fn carried(table: &str, role: &str, kind: &str) -> (u64, u64) {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let of_kind = rows.filter(|cells| cells.first() == Some(&role) && cells.get(2) == Some(&kind));
-    // A dash is nothing, and so are messages without a byte.
-    let count = |cells: &[&str]| {
-        let [messages, bytes] = [cells[0], cells[1]].map(|cell| cell.parse::<u64>().unwrap_or(0));
-        if bytes > 0 { messages } else { 0 }
-    };
+    // A dash is nothing, and so are messages without a byte; many bytes are told in Ki and Mi.
+    let number = |cell: &str| cell.trim_end_matches(char::is_alphabetic).parse::<u64>().unwrap_or(0);
+    let count = |cells: &[&str]| if number(cells[1]) > 0 { number(cells[0]) } else { 0 };
     of_kind.fold((0, 0), |(sent, heard), cells| (sent + count(&cells[3..5]), heard + count(&cells[5..7])))
 }
 
