@@ -4,11 +4,14 @@ mod nodes;
 mod once;
 mod provider;
 
+use std::collections::BTreeMap;
+
+use oarlock_check::effects::judge;
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Process};
 use serde_json::{Value, json};
 
-use provider::FakeCloud;
+pub(crate) use provider::FakeCloud;
 
 /// A cloud controller manager in a process of its own.
 fn manager(cluster: &Cluster, cloud: &FakeCloud, more: &[&str]) -> Process {
@@ -39,6 +42,25 @@ fn until(cluster: &Cluster, what: &str, wanted: impl Fn(&Value) -> bool) -> Valu
         let object = get(cluster, what);
         if wanted(&object) { Ok(object) } else { Err(object.to_string()) }
     })
+}
+
+/// What each load balancer is to hold, by the uid of its Service.
+pub(crate) fn wanted(services: &[Value], nodes: &str) -> BTreeMap<String, String> {
+    let balanced = services.iter().filter(|one| one["spec"]["type"] == "LoadBalancer");
+    let each = balanced.map(|service| {
+        let uid = service["metadata"]["uid"].as_str().unwrap().to_owned();
+        (uid, format!("{} to {nodes}", service["spec"]["ports"][0]["port"]))
+    });
+    each.collect()
+}
+
+/// X1: what the cloud still has to do until it is as it is wanted. What was done wrong stays wrong.
+#[track_caller]
+pub(crate) fn left(cloud: &FakeCloud, wanted: &BTreeMap<String, String>) -> Vec<String> {
+    let (wrong, effects) = cloud.with(|cloud| (judge(&cloud.effects, wanted), cloud.effects.clone()));
+    let lasting: Vec<_> = wrong.iter().filter(|text| !text.starts_with("end")).collect();
+    assert!(lasting.is_empty(), "X1: {lasting:#?}\n{effects:#?}");
+    wrong
 }
 
 /// Who holds the unit, and since which epoch.

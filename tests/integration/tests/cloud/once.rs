@@ -1,15 +1,13 @@
 //! Two processes and a bus: X1.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use oarlock_check::effects::judge;
 use oarlock_testkit::nats::Nats;
 use oarlock_testkit::wait::eventually;
 use oarlock_testkit::{Cluster, Process, Signal};
 
 use super::provider::FakeCloud;
-use super::{get, holder, make_node, manager};
+use super::{get, holder, left, make_node, manager, wanted};
 
 /// A Lease stands for 15 s and is renewed every 4 s: who is gone has at least so much of it left.
 const LEFT: Duration = Duration::from_secs(10);
@@ -50,25 +48,12 @@ impl Scene {
         })
     }
 
-    /// What each load balancer is to hold, by the uid of its Service.
-    fn wanted(&self) -> BTreeMap<String, String> {
-        let services = get(&self.cluster, "services");
-        let balanced = services["items"].as_array().unwrap().iter().filter(|one| one["spec"]["type"] == "LoadBalancer");
-        let each = balanced.map(|service| {
-            let uid = service["metadata"]["uid"].as_str().unwrap().to_owned();
-            (uid, format!("{} to n1,n2", service["spec"]["ports"][0]["port"]))
-        });
-        each.collect()
-    }
-
-    /// Waits until the cloud is as the Services want it. What was done wrong stays wrong.
+    /// Waits until the cloud is as the Services want it.
     fn settled(&self, what: &str) {
         eventually(what, || {
-            let wanted = self.wanted();
-            let (wrong, effects) = self.cloud.with(|cloud| (judge(&cloud.effects, &wanted), cloud.effects.clone()));
-            let lasting: Vec<_> = wrong.iter().filter(|text| !text.starts_with("end")).collect();
-            assert!(lasting.is_empty(), "X1: {what}: {lasting:#?}\n{effects:#?}");
-            if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:#?}")) }
+            let services = get(&self.cluster, "services");
+            let left = left(&self.cloud, &wanted(services["items"].as_array().unwrap(), "n1,n2"));
+            if left.is_empty() { Ok(()) } else { Err(format!("{left:#?}")) }
         });
         let kubectl = self.cluster.kubectl();
         kubectl.until("get services", |said| !said.contains("<pending>"));

@@ -22,35 +22,35 @@ use tonic::body::Body;
 use tonic_prost::ProstCodec;
 
 /// See the module text. It ends with this value.
-pub(super) struct FakeCloud {
+pub(crate) struct FakeCloud {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     _runtime: Runtime,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Between a look and what is done about it.
-    pub(super) pace: Duration,
+    pub(crate) pace: Duration,
     /// What calls are refused with.
-    pub(super) refuses: Option<String>,
+    pub(crate) refuses: Option<String>,
     /// Machines that are shut down, and those that are gone; all others run.
-    pub(super) shut_down: BTreeSet<String>,
-    pub(super) gone: BTreeSet<String>,
+    pub(crate) shut_down: BTreeSet<String>,
+    pub(crate) gone: BTreeSet<String>,
     /// The Service and the content of each load balancer.
     balancers: BTreeMap<u64, (String, String)>,
     last: u64,
-    pub(super) effects: Vec<Effect>,
+    pub(crate) effects: Vec<Effect>,
     /// Calls that have looked, and have not done anything yet: method, name of the Service, epoch.
-    pub(super) open: Vec<(&'static str, String, u64)>,
+    pub(crate) open: Vec<(&'static str, String, u64)>,
     /// The epochs of calls, in the order in which they came.
-    pub(super) epochs: Vec<u64>,
+    pub(crate) epochs: Vec<u64>,
 }
 
 type Shared = Arc<Mutex<State>>;
 
 impl FakeCloud {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let (address, state) = (listener.local_addr().unwrap(), Shared::default());
@@ -64,11 +64,11 @@ impl FakeCloud {
         Self { address, state, _runtime: runtime }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub(super) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
         look(&mut self.state.lock())
     }
 }

@@ -1,8 +1,9 @@
-//! Everything at once, and at work: two API servers over three members of etcd, two controller managers, two schedulers, simulated nodes and a bus of three
-//! servers serve users, while one after the other of them is killed, stopped, cut off, or restarted as in an upgrade.
+//! Everything at once, and at work: two API servers over three members of etcd, two controller managers, two schedulers, two cloud controller managers before
+//! one cloud, simulated nodes and a bus of three servers serve users, while one after the other of them is killed, stopped, cut off, or restarted as in an
+//! upgrade.
 //!
-//! After each fault C1 holds within [`HEALED`]. In the end the log judges: what recorded clients saw (W1 to W7), that each fenced write lies within its
-//! epoch (F1), and that pods were placed as they may be (S1).
+//! After each fault C1 holds within [`HEALED`], and the cloud has what Services want, each of it done once (X1). In the end the log judges: what recorded
+//! clients saw (W1 to W7), that each fenced write lies within its epoch (F1), and that pods were placed as they may be (S1).
 
 mod api;
 mod part;
@@ -10,10 +11,12 @@ mod strikes;
 mod users;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use oarlock_check::effects::What;
 use oarlock_check::history::Line;
 use oarlock_check::{Rule, placement, workloads};
 use oarlock_testkit::chaos::{Chaos, Link};
@@ -22,7 +25,7 @@ use oarlock_testkit::wait::{Deadline, pause};
 use oarlock_testkit::workload::{Collection, Workload};
 use oarlock_testkit::{Cluster, Etcd, Signal, port};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::api::Api;
 use self::part::Part;
@@ -30,6 +33,7 @@ use self::users::Users;
 use super::claims::{self, claims};
 use super::truth::{EtcdHistory, placed};
 use super::{API_ONLY, Scene, address, revive, servers, ways};
+use crate::cloud::{self, FakeCloud};
 
 const ALL: [usize; 3] = [0, 1, 2];
 /// Within this after its healing a fault is made good.
@@ -40,6 +44,9 @@ const LAG: u64 = 300;
 /// Who works on units, by role.
 const MANAGERS: usize = 0;
 const SCHEDULERS: usize = 1;
+const CLOUDS: usize = 2;
+/// Between the cloud's look and what it does about it: long enough to strike whoever called.
+const PACE: Duration = Duration::from_secs(2);
 
 /// Everything that runs.
 struct Fleet {
@@ -55,7 +62,8 @@ struct Fleet {
     /// Of the first server, how it reaches etcd.
     ways: Vec<Link>,
     buses: Vec<Nats>,
-    crew: [[Part; 2]; 2],
+    crew: [[Part; 2]; 3],
+    cloud: FakeCloud,
     nodes: Part,
     /// A node that takes naps, but not while this is locked.
     napping: Arc<Mutex<Part>>,
@@ -144,7 +152,11 @@ impl Fleet {
         };
         let data = one.data_dir().root().display().to_string();
         let sim = ["--runtime", "sim", "--data-dir", &data];
-        let crew_parts = ["controller-manager", "scheduler"].map(|name| [(); 2].map(|()| part(name, &[])));
+        let cloud = FakeCloud::start();
+        cloud.with(|cloud| cloud.pace = PACE);
+        let endpoint = ["--cloud-provider-endpoint", &cloud.url()];
+        let roles = [("controller-manager", &[][..]), ("scheduler", &[]), ("cloud-controller-manager", &endpoint)];
+        let crew_parts = roles.map(|(name, more)| [(); 2].map(|()| part(name, more)));
         let nodes = part("kubelet", &[&sim[..], &["--count", "3"]].concat());
         let napping = Arc::new(Mutex::new(part("kubelet", &[&sim[..], &["--node-name", "napping"]].concat())));
         let fleet = Self {
@@ -159,6 +171,7 @@ impl Fleet {
             ways: of_a,
             buses,
             crew: crew_parts,
+            cloud,
             nodes,
             napping,
             healed: Vec::new(),
@@ -198,11 +211,13 @@ impl Fleet {
         let (began, deadline) = (self.scene.recorder.now(), Deadline::after(HEALED));
         let mut last = String::new();
         loop {
-            let wrong = workloads::judge(&self.api.state(), rest.wanted());
-            if wrong.is_empty() {
+            let state = self.api.state();
+            let wrong = workloads::judge(&state, rest.wanted());
+            let left = self.left_to_the_cloud(&state.services);
+            if wrong.is_empty() && left.is_empty() {
                 break;
             }
-            last = wrong.iter().map(|wrong| format!("{wrong}\n")).collect();
+            last = wrong.iter().map(ToString::to_string).chain(left).map(|wrong| wrong + "\n").collect();
             assert!(!deadline.passed(), "C1: {HEALED:?} after {fault}:\n{last}");
             pause();
         }
@@ -211,6 +226,12 @@ impl Fleet {
         eprintln!("{fault}: made good in {took:.1} s; what was wrong last:\n{last}");
         self.healed.push((fault, took));
         self.truth.read_on();
+    }
+
+    /// X1: what the cloud has not yet done of what these Services want.
+    #[track_caller]
+    fn left_to_the_cloud(&self, services: &[Value]) -> Vec<String> {
+        cloud::left(&self.cloud, &cloud::wanted(services, &self.api.nodes()))
     }
 
     /// Which of a role holds a unit.
@@ -239,8 +260,12 @@ impl Fleet {
 
     /// Judges what clients have seen, by the log, and the log itself.
     fn judge(self) {
-        let Self { scene, workload, at_work, truth, servers, healed, .. } = self;
+        let Self { scene, workload, at_work, truth, servers, healed, cloud, crew, nodes, napping, .. } = self;
         drop(at_work);
+        // All at once, and while somebody answers them: else each waits for others that are gone.
+        let parts = crew.as_flattened().iter().chain([&nodes]);
+        parts.for_each(|part| part.signal(Signal::TERM));
+        napping.lock().signal(Signal::TERM);
         let tell = || {
             let said = servers.iter().flat_map(|server| claims(&server.said_in_log()));
             said.for_each(|claim| scene.recorder.write(&Line::Claim(claim)));
@@ -253,7 +278,20 @@ impl Fleet {
             placement::judge(&placement::Log::of(pods), &placement::Rules { lag: LAG, ..Default::default() });
         println!("{}", findings.show(10));
         assert!(findings.broken.is_empty(), "{}", findings.show(10));
-        assert!(findings.bindings > 0, "void: nothing was bound");
+        let asked = [
+            placement::Rule::Resources,
+            placement::Rule::Ports,
+            placement::Rule::AntiAffinity,
+            placement::Rule::Spread,
+        ];
+        let unasked: Vec<_> = asked.iter().filter(|rule| !findings.asked.contains_key(rule)).collect();
+        assert!(unasked.is_empty(), "void: nobody asked for {unasked:?}");
+        let effects = cloud.with(|cloud| cloud.effects.clone());
+        let count = |what| effects.iter().filter(|effect| effect.what == what).count();
+        let done = [What::Made, What::Changed, What::Removed].map(count);
+        let epochs: BTreeSet<u64> = effects.iter().map(|effect| effect.epoch).collect();
+        println!("X1: made, changed, removed {done:?} under {} epochs", epochs.len());
+        assert!(done.iter().all(|count| *count > 0) && epochs.len() > 2, "void: {done:?} under {epochs:?}");
         let table: Vec<String> = healed.iter().map(|(fault, took)| format!("{fault:<45} {took:>5.1} s")).collect();
         println!("from the healing of a fault to C1:\n{}", table.join("\n"));
     }
@@ -261,7 +299,7 @@ impl Fleet {
 
 #[test]
 fn users_are_served_through_the_loss_of_anything() {
-    let Ok(mut fleet) = Fleet::start().map_err(|why| eprintln!("SKIPPED: {why}: the crew was not tried")) else {
+    let Ok(mut fleet) = Fleet::start().map_err(|why| oarlock_testkit::skipped!("{why}: the crew was not tried")) else {
         return;
     };
     fleet.works();
@@ -280,14 +318,16 @@ fn users_are_served_through_the_loss_of_anything() {
         fleet.made_good(fault);
     }
 
-    let rest: [(Strike, &str); 7] = [
+    let rest: [(Strike, &str); 9] = [
         (Fleet::leader, "kill -9 of etcd's leader"),
         (Fleet::cut_off, "a compaction behind an API server's back"),
         (Fleet::sleeping_server, "SIGSTOP of an API server"),
         (Fleet::sleeper, "SIGSTOP of whoever decides"),
+        (Fleet::cloud_killed, "kill -9 of whoever speaks to the cloud"),
+        (Fleet::cloud_sleeper, "SIGSTOP of whoever speaks to the cloud"),
         (Fleet::no_bus, "no bus"),
         (Fleet::upgrade, "an upgrade"),
-        (Fleet::lost_node, "a lost node"),
+        (Fleet::flapping, "a node that comes and goes"),
     ];
     for (strike, fault) in rest {
         strike(&mut fleet);

@@ -67,13 +67,25 @@ impl Api {
         self.units()[unit].1
     }
 
-    /// Nodes that nobody hears of.
-    pub(super) fn lost_nodes(&self) -> u64 {
+    /// Nodes that nobody hears of, and those that pods are kept away from for it.
+    pub(super) fn lost_nodes(&self) -> [u64; 2] {
         let nodes = self.get("/api/v1/nodes");
-        let conditions = |node: &Value| node["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let is_lost =
-            |node: &&Value| conditions(node).iter().any(|one| one["type"] == "Ready" && one["status"] != "True");
-        nodes["items"].as_array().unwrap().iter().filter(is_lost).count() as u64
+        let any = |list: &Value, is: fn(&Value) -> bool| list.as_array().is_some_and(|all| all.iter().any(is));
+        let lost = |one: &Value| one["type"] == "Ready" && one["status"] != "True";
+        let tainted = |one: &Value| one["key"] == "node.kubernetes.io/unreachable";
+        let items = || nodes["items"].as_array().unwrap().iter();
+        let lost = items().filter(|node| any(&node["status"]["conditions"], lost)).count();
+        let tainted = items().filter(|node| any(&node["spec"]["taints"], tainted)).count();
+        [lost as u64, tainted as u64]
+    }
+
+    /// The names of all nodes, as a load balancer is told them.
+    pub(super) fn nodes(&self) -> String {
+        let nodes = self.get("/api/v1/nodes");
+        let mut names: Vec<&str> =
+            nodes["items"].as_array().unwrap().iter().filter_map(|node| node["metadata"]["name"].as_str()).collect();
+        names.sort_unstable();
+        names.join(",")
     }
 
     /// Everything that C1 is judged by.

@@ -6,16 +6,21 @@ use std::time::Duration;
 use oarlock_testkit::Signal;
 use oarlock_testkit::chaos::Link;
 use oarlock_testkit::nats::Nats;
-use oarlock_testkit::wait::eventually;
+use oarlock_testkit::wait::{Deadline, eventually};
 use serde_json::json;
 
 use super::part::Part;
-use super::{ALL, Fleet, MANAGERS, SCHEDULERS};
+use super::users::Rest;
+use super::{ALL, CLOUDS, Fleet, MANAGERS, SCHEDULERS};
 
 /// As long as whoever decides is stopped.
 const SLEEP: Duration = Duration::from_secs(20);
-/// As long as there is no bus: longer than a Lease.
-const NO_BUS: Duration = Duration::from_secs(30);
+/// As long as there is no bus: four times as long as a Lease stands.
+const NO_BUS: Duration = Duration::from_secs(60);
+/// How often a node goes and comes back while there is a bus, besides once without.
+const FLAPS: usize = 2;
+/// Whoever hears others.
+const ALL_PARTS: usize = 6;
 
 impl Fleet {
     /// Etcd chooses another leader.
@@ -61,21 +66,63 @@ impl Fleet {
         sleeper.signal(Signal::CONT);
     }
 
-    /// Nobody hears anybody: nothing moves, and everything goes on.
+    /// Whoever speaks to the cloud while one call is under way, and nothing else is to be done for anybody; users wait.
+    fn calling(&self) -> (Rest<'_>, usize) {
+        let mut rest = self.at_work.users.rest();
+        eventually("the cloud has what Services want", || {
+            let left = self.left_to_the_cloud(&self.api.state().services);
+            if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+        });
+        let name = rest.balanced(&self.api);
+        eventually("the cloud is called", || {
+            let open = self.cloud.with(|cloud| cloud.open.clone());
+            let found = open.iter().any(|(method, service, _)| *method == "ensure" && *service == name);
+            if found { Ok(()) } else { Err(format!("{open:?}")) }
+        });
+        let at = self.holder(CLOUDS, "cloud");
+        (rest, at)
+    }
+
+    /// The cloud brings to its end what it was asked for, whoever asks again.
+    pub(super) fn cloud_killed(&mut self) {
+        let (_, at) = self.calling();
+        self.member("kill -9 of whoever speaks to the cloud", (CLOUDS, at), "cloud", Part::kill);
+    }
+
+    /// Whoever speaks to the cloud is silent until somebody else does, and wakes with work left to do.
+    pub(super) fn cloud_sleeper(&mut self) {
+        let (rest, at) = self.calling();
+        let sleeper = &self.crew[CLOUDS][at];
+        let stop = || {
+            // Not between its look at the clock and the send: what is stopped there is left to chance (docs/operations/cloud.md).
+            sleeper.signal(Signal::STOP);
+            drop(rest);
+        };
+        self.scene.bites("SIGSTOP of whoever speaks to the cloud", stop, || [self.api.epoch("cloud")]);
+        self.works();
+        sleeper.signal(Signal::CONT);
+    }
+
+    /// Nobody hears anybody: nothing moves, nothing fails, and everything goes on, also where a node is lost.
     pub(super) fn no_bus(&mut self) {
         self.balanced();
         let before = self.api.units();
-        let [[a, b], [c, d]] = &self.crew;
-        let lonely = || [a, b, c, d].map(|part| part.told("hears nobody"));
-        let heard = || [a, b, c, d].map(|part| part.told("hears the others"));
-        let before_that = heard();
+        let crew = self.crew.as_flattened();
+        let told = |what| std::array::from_fn::<u64, ALL_PARTS, _>(|at| crew[at].told(what));
+        let (lonely, heard) = (|| told("hears nobody"), || told("hears the others"));
+        let (before_that, unanswered) = (heard(), self.workload.counts().marks());
         self.scene.bites(
-            "all servers of the bus killed, for 30 s",
+            "all servers of the bus killed, for 60 s",
             || self.buses.iter_mut().for_each(Nats::kill),
             lonely,
         );
-        self.works_for(NO_BUS);
+        let over = Deadline::after(NO_BUS);
+        self.flaps(&self.napping.lock());
+        while !over.passed() {
+            self.works();
+        }
         assert_eq!(self.api.units(), before, "nobody can be suspected");
+        assert_eq!(self.workload.counts().marks(), unanswered, "a request failed, or a watch broke");
         self.buses.iter_mut().for_each(Nats::restart);
         eventually("all hear one another again", || {
             let now = heard();
@@ -108,6 +155,7 @@ impl Fleet {
         for (role, unit, fault) in [
             (MANAGERS, "controllers-0", "upgrade: a controller manager"),
             (SCHEDULERS, "arbiter", "upgrade: a scheduler"),
+            (CLOUDS, "cloud", "upgrade: a cloud controller manager"),
         ] {
             // Whoever has it now, and then whoever has got it.
             for _ in 0..2 {
@@ -136,16 +184,21 @@ impl Fleet {
         self.works();
     }
 
-    /// A node is silent until nobody believes in it any more, and comes back.
-    pub(super) fn lost_node(&mut self) {
+    /// A node comes and goes.
+    pub(super) fn flapping(&mut self) {
         let node = self.napping.lock();
-        let lost = || [self.api.lost_nodes()];
+        (0..FLAPS).for_each(|_| self.flaps(&node));
+    }
+
+    /// A node is silent until nobody believes in it any more, and comes back.
+    fn flaps(&self, node: &Part) {
+        let lost = || self.api.lost_nodes();
         self.scene.bites("SIGSTOP of a node until it counts as lost", || node.signal(Signal::STOP), lost);
         self.works();
         node.signal(Signal::CONT);
-        eventually("the node is ready again", || match self.api.lost_nodes() {
-            0 => Ok(()),
-            lost => Err(lost),
+        eventually("the node is believed in again", || match lost() {
+            [0, 0] => Ok(()),
+            lost => Err(format!("{lost:?}")),
         });
     }
 }

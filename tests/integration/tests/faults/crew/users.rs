@@ -20,6 +20,10 @@ const COMPLETIONS: usize = 5;
 const PODS: usize = 3;
 const NAMESPACES: usize = 2;
 const REPLICAS: usize = 4;
+/// What a Deployment asks of nodes, besides room, is what its name ends with: nothing, a port of the node, a node without its like, or an even spread.
+const WISHES: [&str; 4] = ["", "-port", "-apart", "-even"];
+/// There is a node for so many that want one each, whatever is done to one of the four.
+const EACH_ALONE: usize = 3;
 /// A user thinks for so long.
 const THINKS: Duration = Duration::from_millis(150);
 
@@ -44,6 +48,14 @@ pub(super) struct Rest<'a>(MutexGuard<'a, Work>);
 impl Rest<'_> {
     pub(super) fn wanted(&self) -> &Wanted {
         &self.0.wanted
+    }
+
+    /// Wants one thing more after all: a Deployment behind a load balancer; its name.
+    pub(super) fn balanced(&mut self, api: &Api) -> String {
+        self.0.made += 1;
+        let name = format!("n{}", self.0.made);
+        self.0.deployment(api, HOME, &name, 1, "LoadBalancer");
+        name
     }
 }
 
@@ -100,12 +112,14 @@ impl Work {
 
     fn step(&mut self, api: &Api) {
         self.made += 1;
-        let (name, what) = (format!("n{}", self.made), self.draw(20));
+        let (name, what) = (format!("n{}", self.made), self.draw(22));
         let wanted = self.wanted.clone();
         match what {
             0..4 if wanted.deployments.len() < DEPLOYMENTS => {
-                let replicas = self.draw(REPLICAS + 1) as u64;
-                self.deployment(api, HOME, &name, replicas);
+                let name = name + WISHES[self.draw(WISHES.len())];
+                let replicas = self.replicas(&name);
+                let service = self.service();
+                self.deployment(api, HOME, &name, replicas, service);
             }
             0..6 => {
                 let own = wanted.deployments.keys().filter(|name| name.starts_with(HOME)).collect::<Vec<_>>();
@@ -115,7 +129,7 @@ impl Work {
             }
             6..11 => {
                 if let Some(key) = self.one_of(wanted.deployments.keys()) {
-                    let replicas = self.draw(REPLICAS + 1) as u64;
+                    let replicas = self.replicas(key);
                     api.surely("PATCH", &deployment_path(key), Some(&json!({"spec": {"replicas": replicas}})), &[200]);
                     self.wanted.deployments.insert(key.clone(), replicas);
                 }
@@ -141,9 +155,16 @@ impl Work {
                     self.wanted.jobs.remove(key);
                 }
             }
+            18..20 => {
+                if let Some(key) = self.one_of(wanted.services.iter()) {
+                    let spec = json!({"ports": [{"port": 81 + self.draw(1000), "targetPort": 80}]});
+                    api.surely("PATCH", &path("/api/v1", key, "services"), Some(&json!({"spec": spec})), &[200]);
+                }
+            }
             _ if wanted.namespaces.len() < NAMESPACES => {
                 self.namespace(api, &name);
-                self.deployment(api, &name, "web", 2);
+                let service = self.service();
+                self.deployment(api, &name, "web", 2, service);
                 self.job(api, &name, "job");
             }
             _ => {
@@ -165,14 +186,27 @@ impl Work {
         self.wanted.namespaces.insert(name.to_owned());
     }
 
-    /// A Deployment, and a Service in front of it.
-    fn deployment(&mut self, api: &Api, namespace: &str, name: &str, replicas: u64) {
+    /// A new size for a Deployment.
+    fn replicas(&mut self, name: &str) -> u64 {
+        let alone = name.ends_with("-port") || name.ends_with("-apart");
+        self.draw(if alone { EACH_ALONE } else { REPLICAS } + 1) as u64
+    }
+
+    /// The type of a new Service.
+    fn service(&mut self) -> &'static str {
+        ["ClusterIP", "LoadBalancer"][self.draw(2)]
+    }
+
+    /// A Deployment, and a Service of this type in front of it.
+    fn deployment(&mut self, api: &Api, namespace: &str, name: &str, replicas: u64, service: &str) {
         let labels = json!({"app": name});
-        let template = json!({"metadata": {"labels": labels}, "spec": spec()});
+        let mut template = json!({"metadata": {"labels": labels}, "spec": spec()});
+        wish(&mut template["spec"], name, &json!({"matchLabels": labels}), 20_000 + self.made);
         let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": template});
         let deployment = json!({"metadata": {"name": name}, "spec": spec});
         api.create(&format!("/apis/apps/v1/namespaces/{namespace}/deployments"), &deployment);
-        let service = json!({"metadata": {"name": name}, "spec": {"selector": labels, "ports": [{"port": 80}]}});
+        let spec = json!({"type": service, "selector": labels, "ports": [{"port": 80}]});
+        let service = json!({"metadata": {"name": name}, "spec": spec});
         api.create(&format!("/api/v1/namespaces/{namespace}/services"), &service);
         let key = format!("{namespace}/{name}");
         self.wanted.deployments.insert(key.clone(), replicas);
@@ -211,6 +245,27 @@ fn deployment_path(key: &str) -> String {
     path("/apis/apps/v1", key, "deployments")
 }
 
+/// A container that wants so much of a node that about twenty fill it.
 fn spec() -> Value {
-    json!({"terminationGracePeriodSeconds": 1, "containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]})
+    let container = json!({"name": "c", "image": "registry.k8s.io/pause:3.10", "resources": {"requests": {"cpu": "350m", "memory": "64Mi"}}});
+    json!({"terminationGracePeriodSeconds": 1, "containers": [container]})
+}
+
+/// What a Deployment of this name asks of nodes for its pods, which `alike` selects; no other has this port.
+fn wish(spec: &mut Value, name: &str, alike: &Value, port: u64) {
+    let host = "kubernetes.io/hostname";
+    match name.rsplit_once('-').map(|(_, wish)| wish) {
+        Some("port") => spec["containers"][0]["ports"] = json!([{"containerPort": 80, "hostPort": port}]),
+        Some("apart") => {
+            let terms = json!([{"topologyKey": host, "labelSelector": alike}]);
+            spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}});
+        }
+        Some("even") => {
+            let spread = json!({"maxSkew": 1, "topologyKey": host, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": alike});
+            spec["topologySpreadConstraints"] = json!([spread]);
+            // A node that is lost is no place to be even with.
+            spec["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
+        }
+        _ => {}
+    }
 }
