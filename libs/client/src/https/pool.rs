@@ -1,7 +1,8 @@
 //! All connections to all servers: whose turn it is.
 //!
-//! Servers are used in turn. One that cannot be reached, answers 503 or is not ready is left to the others, for longer each time; when its time
-//! is over it is looked after beside the calls, which go on at the others until it does better. Where no other is left, everybody is tried.
+//! Servers are used in turn. One that cannot be reached, answers 503 or is not ready is left to the others, for longer each time. When its time
+//! is over it is looked after beside the calls, which go on at the others until it does better; so is one to which no connection is open.
+//! Where no other is left, everybody is tried.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,15 +92,16 @@ impl Pool {
         let several = servers.len() > 1;
         let mut last = String::from("no server");
         for server in &good {
-            if server.ails() && covered {
-                let (server, means) = (Arc::clone(server), Arc::clone(&self.means));
-                self.means.spawn.spawn(Box::pin(async move { server.look_after(&means).await }));
-                continue;
-            }
             if !server.ails()
                 && let Some(connection) = server.open()
             {
                 return Ok((connection, Arc::clone(server)));
+            }
+            // A host that is gone does not even refuse: no call waits for it while another serves.
+            if covered {
+                let (server, means) = (Arc::clone(server), Arc::clone(&self.means));
+                self.means.spawn.spawn(Box::pin(async move { server.look_after(&means).await }));
+                continue;
             }
             match server.reach(&self.means, several).await {
                 Ok(connection) => return Ok((connection, Arc::clone(server))),

@@ -103,7 +103,7 @@ impl Server {
     pub(super) async fn look_after(&self, means: &Means) {
         let Ok(_dialling) = self.dial.try_lock() else { return };
         if !self.is_out()
-            && self.ails()
+            && (self.ails() || self.open().is_none())
             && let Err(why) = self.connect(means, true).await
         {
             tracing::debug!(why, "server is still out");
