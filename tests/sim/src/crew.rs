@@ -1,7 +1,7 @@
 //! Several controller managers and schedulers that share their work, in virtual time, disturbed in every way that a network and a process can be.
 //!
 //! A seed is one world: a real API server (store, View, admission, verbs); processes that each have a system of actors of their own with real
-//! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them, and run Jobs. A process is killed,
+//! placement, real controllers or a real scheduler, reached over wires of their own; and users who scale Deployments, make and delete them, and run Jobs. A process is killed, ends in order,
 //! or sleeps with what it has sent still on its way, or hears nothing, or is not heard, or the wall clock is set. Then all is healed, and judged:
 //!
 //! * **F1** every write under `unit@epoch` lies in the log between that epoch and the unit's next.
@@ -28,8 +28,9 @@ use std::collections::BTreeMap;
 use oarlock_runtime::Universe;
 
 /// Everything that must have bitten in a tenth of the seeds.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "killed",
+    "ended",
     "partition",
     "answers lost",
     "asleep",

@@ -25,7 +25,7 @@ use oarlock_runtime::Universe;
 
 #[test]
 fn shards_bind_every_pod_once_and_break_no_constraint() {
-    let swept = Universe::sweep_threads(12, world::run);
+    let swept = Universe::sweep_threads(50, world::run);
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (seed, outcome) in &swept {
         let shown = &outcome.value;

@@ -19,7 +19,7 @@ const SHOWN: [&str; 8] =
 
 #[test]
 fn what_reaches_a_cloud_is_done_once_whatever_becomes_of_who_holds_the_unit() {
-    let swept = Universe::sweep_threads(24, world::run);
+    let swept = Universe::sweep_threads(200, world::run);
     let mut seeds: BTreeMap<&str, usize> = SHOWN.iter().map(|what| (*what, 0)).collect();
     for (_, outcome) in &swept {
         outcome.value.keys().for_each(|what| *seeds.entry(what).or_default() += 1);

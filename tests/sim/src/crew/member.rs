@@ -90,6 +90,11 @@ impl Member {
         &self.identity
     }
 
+    /// What it is called where units are assigned.
+    pub(super) fn name(&self) -> &str {
+        self.identity.name()
+    }
+
     /// The way to the server.
     pub(super) fn wire(&self) -> &Wire {
         &self.door.wire

@@ -9,6 +9,7 @@ use futures::future::join_all;
 use oarlock_bus::Exchange;
 use oarlock_client::{Client, Event, ListOptions};
 use oarlock_runtime::{Gate, Rng, clock, rng};
+use oarlock_schema::views::oarlock_v1;
 use oarlock_storage::testing::faulty::Faults;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -143,7 +144,7 @@ impl World {
             let (role, member) = self.members.lock()[at].clone();
             let wire = member.wire();
             let (short, long) = (rng.jitter(Duration::from_secs(3), 90), LONG);
-            match rng.below(9) {
+            match rng.below(10) {
                 0 | 1 => {
                     self.members.lock().remove(at);
                     self.hush(&member, true);
@@ -164,9 +165,29 @@ impl World {
                 // Nobody hears anybody, for longer than a Lease.
                 6 => self.silence(LONG).await,
                 7 => self.set_clock(if rng.chance(1, 2) { HOUR } else { -HOUR }).await,
+                8 => {
+                    self.members.lock().remove(at);
+                    self.part(&member).await;
+                    self.join(role, &mut rng).await;
+                }
                 _ => during(wire, ("late", EVERYTHING, Way::Late(Duration::from_secs(2))), short).await,
             }
         }
+    }
+
+    /// Ends a member in order, as in an upgrade: others have its units by then.
+    async fn part(&self, member: &Member) {
+        // So long as units have just moved they are not moved again.
+        clock::sleep(AFTERMATH).await;
+        member.end().await;
+        let admin = Client::new(Arc::new(self.door(&mut rng::with(Rng::fork))));
+        let units = admin.list(kind("oarlock.dev", "assignments"), "", ListOptions::default()).await.unwrap();
+        let held = units.items.iter().filter(|unit| {
+            let unit = unit.obj().unwrap();
+            unit.view::<oarlock_v1::Assignment<'_>>().unwrap().spec().holder_identity() == member.name()
+        });
+        assert_eq!(held.count(), 0, "{} has ended with units", member.name());
+        self.marks.note("ended", 1);
     }
 
     /// Parts a member from the bus, or not.
