@@ -246,20 +246,16 @@ impl Crew {
     pub(crate) async fn restore(&mut self, name: &str, slept: bool) -> anyhow::Result<()> {
         if slept {
             self.signal(name, Signal::CONT)?;
-        } else {
+        }
+        // Upstream's, who slept through its loss, ends itself.
+        if self.subject == Subject::Upstream || !slept {
             let at = self.members.iter().position(|member| member.name.as_deref() == Some(name));
             let mut gone = self.members.remove(at.context("who was it?")?);
             tokio::time::timeout(PATIENCE, gone.child.wait()).await.context("it does not end")??;
         }
         if self.subject == Subject::Upstream {
-            let leader = self.names().await?.pop_first();
-            ensure!(leader.as_deref() != Some(name), "{name} still leads");
-            // Who slept through its loss ends itself.
-            if slept {
-                let at = self.members.iter().position(|member| member.name.as_deref() == Some(name));
-                let mut slept = self.members.remove(at.context("who was it?")?);
-                tokio::time::timeout(PATIENCE, slept.child.wait()).await.context("it does not end")??;
-            }
+            let other = async || Ok(self.names().await?.pop_first().filter(|leader| leader != name));
+            let leader = Some(until("another leads", other).await?);
             for other in &mut self.members {
                 other.name.clone_from(&leader);
             }

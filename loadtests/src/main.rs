@@ -15,7 +15,6 @@ mod scenarios;
 mod share;
 mod subject;
 
-use anyhow::Context;
 use clap::Parser;
 
 use args::{Args, Compare};
@@ -46,6 +45,8 @@ async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
         Some(Compare::Upstream) => vec![Subject::Oarlock, Subject::Upstream],
     };
     let mut report = Report::new(Machine::look(), subjects.clone());
+    // What has failed is told last, with what was measured before it: a run takes long.
+    let mut failed = Vec::new();
     for scenario in scenarios {
         let bench = Bench { oarlock: args.oarlock.clone(), setting: scenario.setting.clone() };
         for round in 0..args.rounds.unwrap_or(scenario.rounds) {
@@ -53,14 +54,17 @@ async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
             for subject in subjects.iter().filter(|subject| scenario.is_for(**subject)) {
                 let quiet = if args.anyway { Quiet::look().await? } else { Quiet::wait().await? };
                 let figures = scenario.run(&bench, *subject).await;
-                let figures = figures.with_context(|| format!("{} of {}", scenario.name, subject.name()))?;
-                report.add(&scenario.name, *subject, round, quiet, figures);
+                match figures {
+                    Ok(figures) => report.add(&scenario.name, *subject, round, quiet, figures),
+                    Err(why) => failed.push(format!("{} of {}: {why:#}", scenario.name, subject.name())),
+                }
             }
         }
     }
     if !args.json {
         report.print();
     }
+    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join("; "));
     Ok(())
 }
 

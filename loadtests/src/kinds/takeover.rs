@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use oarlock_client::{Client, DeleteOptions, Event, ListOptions, PatchType, WriteOptions, decode};
+use oarlock_mesh::Scope;
 use oarlock_meta::Revision;
 use oarlock_schema::Obj;
 use oarlock_schema::views::{apps_v1, core_v1};
@@ -80,6 +81,8 @@ struct Work {
     role: Role,
     done: Done,
     number: AtomicUsize,
+    /// Who looks for a node for a pod depends on its name.
+    shards: Scope,
 }
 
 /// Measures.
@@ -94,6 +97,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
         role: spec.role,
         done: Done::new(BTreeMap::new()),
         number: AtomicUsize::new(0),
+        shards: Scope::parts("shards"),
     });
     let keys: Vec<String> = (0..spec.keys).map(|number| format!("key-{number}")).collect();
     work.prepare(&keys).await?;
@@ -215,9 +219,12 @@ impl Work {
         Ok(changed.obj()?.meta().generation())
     }
 
-    /// Another pod; its name.
+    /// Another pod, in the shard of the key; its name.
     async fn create(&self, key: &str, number: usize) -> anyhow::Result<String> {
-        let (pods, name) = (kind("", "pods")?, format!("{key}-{number}"));
+        let pods = kind("", "pods")?;
+        let part = self.shards.part(NAMESPACE, key);
+        let mut names = (0_u64..).map(|attempt| format!("{key}-{number}-{attempt}"));
+        let name = names.find(|name| self.shards.part(NAMESPACE, name) == part).context("no name")?;
         let object = json!({
             "metadata": {"name": name, "namespace": NAMESPACE},
             "spec": {
