@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use oarlock_check::placement::{Line, Log, Rules, judge};
+use oarlock_check::placement::{Line, Log, Rule, Rules, judge};
 use oarlock_testkit::http::Http;
 use oarlock_testkit::{Peer, Process};
 use serde_json::Value;
@@ -23,6 +23,8 @@ const FEW: &[&str] = &{
     [wishes[0], wishes[1], wishes[2], wishes[3]] = ["port", "apart", "even", "even"];
     wishes
 };
+
+const ASKED: [Rule; 5] = [Rule::Once, Rule::Resources, Rule::Ports, Rule::AntiAffinity, Rule::Spread];
 
 fn line(kind: &str, object: Value, gone: bool) -> Line {
     let metadata = &object["metadata"];
@@ -74,6 +76,8 @@ fn beside_upstreams_scheduler() {
         println!("{scheduler}\n{}", findings.show(10));
         assert_eq!(findings.bindings, EACH as u64, "{scheduler}");
         assert!(findings.broken.is_empty(), "{scheduler}\n{}", findings.show(10));
+        let unasked: Vec<_> = ASKED.iter().filter(|rule| !findings.asked.contains_key(rule)).collect();
+        assert!(unasked.is_empty(), "void: {scheduler}: nobody asked for {unasked:?}");
     }
     assert_eq!(unexplained(&ours.said(), &[]), [""; 0]);
 }

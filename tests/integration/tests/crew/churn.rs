@@ -40,7 +40,7 @@ fn looks(said: &str) -> Vec<Look> {
         let text = |name| field(line, name).map(str::to_owned);
         Some(Look { controller: text("controller")?, key: text("key")?, claim: text("claim")? })
     };
-    lines.filter_map(look).collect()
+    lines.map(|line| look(line).unwrap_or_else(|| panic!("looked at under no claim: {line}"))).collect()
 }
 
 /// What is wrong with who has looked at what: of each claim there is one owner, and of each key of a controller one unit.

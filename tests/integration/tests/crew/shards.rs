@@ -1,12 +1,13 @@
 //! Four schedulers that speak to each other over a real nats-server fill nodes, while pods come and go, some of which others have to leave for, while
-//! others put pods onto nodes past them, and whoever decides is killed again and again. The log judges: `oarlock-check`'s placement rules over every version of every node and pod.
+//! others put pods onto nodes past them, and whoever decides is killed every five seconds. The log judges: `oarlock-check`'s placement rules over every version of every node and pod.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use oarlock_check::placement::{Log, Rule, Rules, judge};
 use oarlock_testkit::http::{Http, Who};
 use oarlock_testkit::nats::Nats;
-use oarlock_testkit::wait::eventually;
+use oarlock_testkit::wait::{Deadline, eventually, pause};
 use oarlock_testkit::{Cluster, Process};
 use serde_json::Value;
 
@@ -17,8 +18,9 @@ use crate::faults::truth::{EmbeddedStore, placed};
 const NODES: usize = 50;
 /// Pods of half a core that a node of two cores takes.
 const EACH: usize = 4;
-/// How often the arbiter's holder is killed.
-const KILLS: usize = 4;
+/// How often the arbiter's holder is killed, and after how much time again.
+const KILLS: usize = 6;
+const EVERY: Duration = Duration::from_secs(5);
 /// Pods that others have to leave for, in each round.
 const PRESSING: usize = 3;
 /// For how many revisions others' work may be unknown to who decides: what some hundred milliseconds of this load write.
@@ -36,6 +38,23 @@ fn holders(http: &Http) -> BTreeMap<String, String> {
 fn arbiter(http: &Http, schedulers: &[Process]) -> Option<usize> {
     let name = format!("member=scheduler/{} ", holders(http).get("arbiter")?);
     schedulers.iter().position(|process| process.said().contains(&name))
+}
+
+/// Kills whoever decides, and starts another in its place.
+fn kill_again_and_again(http: &Http, schedulers: &mut Vec<Process>, start: impl Fn() -> Process) {
+    for _ in 0..KILLS {
+        let next = Deadline::after(EVERY);
+        let victim = eventually("somebody decides", || arbiter(http, schedulers).ok_or("nobody"));
+        schedulers[victim].kill();
+        schedulers.push(start());
+        eventually("somebody else decides", || match arbiter(http, schedulers) {
+            Some(other) if other != victim => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        while !next.passed() {
+            pause();
+        }
+    }
 }
 
 fn log(cluster: &Cluster) -> Log {
@@ -74,20 +93,18 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
     load.create(NODES * EACH);
     // Those with wishes may find no node once all are full.
     load.settled(NODES);
-    for round in 0..KILLS {
-        load.churn();
-        load.intrude(2, NODES);
-        load.press(PRESSING);
-        let victim = eventually("somebody decides", || arbiter(&load.http, &schedulers).ok_or("nobody"));
-        schedulers[victim].kill();
-        load.churn();
-        schedulers.push(start());
-        eventually("somebody else decides", || match arbiter(&load.http, &schedulers) {
-            Some(other) if other != victim => Ok(()),
-            other => Err(format!("{other:?}")),
-        });
-        load.settled(NODES + 10 * round);
-    }
+    std::thread::scope(|scope| {
+        let killing = scope.spawn(|| kill_again_and_again(&cluster.http(Who::Admin), &mut schedulers, start));
+        let mut round = 0;
+        while !killing.is_finished() {
+            load.churn();
+            load.intrude(2, NODES);
+            load.press(PRESSING);
+            load.settled(NODES + 10 * round);
+            round += 1;
+        }
+        killing.join().unwrap();
+    });
     // Room for everybody, whatever they want.
     for (at, (name, _)) in load.pods().into_iter().enumerate() {
         if name.starts_with("intruder") || (name.starts_with("plain") && at % 2 == 0) {
@@ -106,7 +123,7 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
     println!("{}refusals {refusals}, full nodes {full}", findings.show(10));
     assert!(findings.broken.is_empty(), "{}", findings.show(10));
     assert!(refusals > 0, "void: no two shards were in each other's way");
-    let asked = [Rule::Resources, Rule::Ports, Rule::AntiAffinity, Rule::Spread, Rule::Victims];
+    let asked = [Rule::Once, Rule::Resources, Rule::Ports, Rule::AntiAffinity, Rule::Spread, Rule::Victims];
     let unasked: Vec<_> = asked.iter().filter(|rule| !findings.asked.contains_key(rule)).collect();
     assert!(unasked.is_empty(), "void: nobody asked for {unasked:?}");
     assert!(full * 10 >= NODES * 9, "void: only {full} nodes were ever full");

@@ -36,14 +36,15 @@ fn all_processes_work_and_the_loss_of_one_is_made_good() {
     ready(&cluster, "3 3 3 3 3 3 3 3");
 
     // In order: others take over before it is gone.
-    holder(&before, "coordinator-scheduler", &mut schedulers).signal(Signal::TERM);
+    let ending = holder(&before, "coordinator-scheduler", &mut schedulers);
+    ending.signal(Signal::TERM);
+    assert_eq!(ending.wait_for_end(), Some(0));
+    let ended = &before["coordinator-scheduler"].0;
+    let left: Vec<_> = units(&cluster).into_iter().filter(|(_, (holder, _))| holder == ended).collect();
+    assert!(left.is_empty(), "{left:?}");
     kubectl.ok("scale deployment a b c d e f g h --replicas=4");
     ready(&cluster, "4 4 4 4 4 4 4 4");
     kubectl.until("get leases -n kube-system -l oarlock.dev/role=scheduler -o name", |said| said.lines().count() == 1);
-    let last = units(&cluster);
-    let ended = &before["coordinator-scheduler"].0;
-    let left: Vec<_> = last.iter().filter(|(_, (holder, _))| holder == ended).collect();
-    assert!(left.is_empty(), "{left:?}");
 
     // Who joins gets its part.
     let _third = part(&cluster, "controller-manager", &[]);
