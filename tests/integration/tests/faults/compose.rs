@@ -140,6 +140,11 @@ fn every_container_is_killed_and_nothing_is_lost() {
     let ready = "get nodes -o jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
     kubectl.until(ready, |said| said == "True True True");
     kubectl.ok("create deployment web --image=registry.k8s.io/pause:3.10 --replicas=2");
+    let last = compose.container("ready-1");
+    assert_eq!(docker(&["wait", &last]).unwrap(), "0");
+    let advice = docker(&["logs", &last]).unwrap();
+    let how = format!("export KUBECONFIG={}", compose.kubeconfig().display());
+    assert!(advice.contains(&how), "{advice}");
 
     let mut scene = Scene::over("compose");
     scene.options.collections = vec![Collection::secrets("default")];
