@@ -81,7 +81,8 @@ impl Compose {
             command.args(["--env-file", images]);
         }
         command.env("OARLOCK_PORT", self.port.to_string()).env("OARLOCK_OUT", self.out.path());
-        command.env("COMPOSE_PROFILES", self.profiles);
+        // Who was started again is waited for.
+        command.env("COMPOSE_PROFILES", self.profiles).env("HEALTH_INTERVAL", "2s");
         said(command.args(words))
     }
 
