@@ -54,8 +54,8 @@ pub static REFLECTOR: ActorKind = ActorKind {
     ..ActorKind::DEFAULT
 };
 
-/// The pauses between attempts that failed.
-const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(30) };
+/// The pauses between attempts that failed. (client-go: up to 30 s, which a cache would be behind after an outage that is over.)
+const BACKOFF: Backoff = Backoff { first: Duration::from_millis(100), max: Duration::from_secs(10) };
 /// A session shorter than this is followed by a pause even if it ended well.
 const SHORT: Duration = Duration::from_secs(1);
 /// A session longer than this proves that things work: the next failure counts as the first.
@@ -115,12 +115,15 @@ pub(crate) struct Seen {
 /// Runs one incarnation until it is asked to stop. A new incarnation resumes from the cache's revision.
 pub(crate) async fn run<T: Project>(ctx: LoopCtx, source: Arc<Source>, cache: Arc<Cache<T>>) -> Result<(), Failure> {
     let mut session = Session::new(ctx.clone(), source, cache);
-    let mut failures = 0_u32;
+    let (mut failures, mut expired) = (0_u32, 0_u32);
     loop {
         let began = clock::now();
         let Some(end) = ctx.or_stop(session.run()).await else { return Ok(()) };
         let lasted = began.elapsed();
-        failures = if lasted < LASTING { failures.saturating_add(1) } else { 1 };
+        if lasted >= LASTING {
+            (failures, expired) = (0, 0);
+        }
+        failures = failures.saturating_add(1);
         let mut pause = rng::jitter(BACKOFF.pause(failures), 50);
         match end {
             End::Finished if lasted >= SHORT => (failures, pause) = (0, Duration::ZERO),
@@ -129,7 +132,12 @@ pub(crate) async fn run<T: Project>(ctx: LoopCtx, source: Arc<Source>, cache: Ar
                 session.seen.untold += 1;
                 (failures, pause) = (0, Duration::ZERO);
             }
-            End::Expired => session.resume = None,
+            End::Expired => {
+                session.resume = None;
+                // That is an answer: the outage is over in which it has come to this.
+                expired = expired.saturating_add(1);
+                (failures, pause) = (0, rng::jitter(BACKOFF.pause(expired), 50));
+            }
             End::Unsupported(status) => {
                 tracing::info!(actor = ctx.name(), %status, "server does not stream lists; listing");
                 session.seen.watch_list = false;

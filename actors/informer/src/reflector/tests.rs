@@ -279,10 +279,29 @@ fn an_outage_is_met_with_growing_pauses() {
         fake.cut();
         clock::sleep(Duration::from_secs(3600)).await;
         let asked = fake.asked("watch");
-        assert!((120..300).contains(&asked), "{asked} attempts in an hour");
+        assert!((300..600).contains(&asked), "{asked} attempts in an hour");
         fake.behave(|b| b.down = None);
         let revision = fake.set("a", "1");
         cache.at_least(revision, soon()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_410_after_an_outage_is_not_one_failure_more() {
+    run(async || {
+        let fake = Fake::default();
+        let (_system, cache) = informer(&fake).await;
+        cache.synced(soon()).await.unwrap();
+        fake.behave(|b| b.down = Some(Status::service_unavailable("down")));
+        fake.cut();
+        clock::sleep(Duration::from_secs(3600)).await;
+        let asked = fake.asked("watch");
+        let revision = fake.set("a", "1");
+        fake.compact();
+        fake.behave(|b| b.down = None);
+        until(|| fake.asked("watch") > asked).await;
+        // It says that what is asked for has expired, and is there.
+        cache.at_least(revision, clock::after(Duration::from_secs(1))).await.unwrap();
     });
 }
 

@@ -186,7 +186,8 @@ impl World {
             let unit = unit.obj().unwrap();
             unit.view::<oarlock_v1::Assignment<'_>>().unwrap().spec().holder_identity() == member.name()
         });
-        assert_eq!(held.count(), 0, "{} has ended with units", member.name());
+        let left: Vec<_> = held.map(|unit| unit.name()).collect();
+        assert!(left.is_empty(), "{} has ended with {left:?}", member.name());
         self.marks.note("ended", 1);
     }
 
