@@ -8,7 +8,8 @@ use clap::{Parser, ValueEnum};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "oarlock-loadtests", version, about)]
 pub(crate) struct Args {
-    /// Scenarios to run, by name or as TOML files like those in loadtests/scenarios; all of ours that are not long when none is named.
+    /// Scenarios to run, by name, by how names begin (`takeover-*`), or as TOML files like those in loadtests/scenarios; all of ours that are not long when
+    /// none is named.
     pub(crate) scenarios: Vec<String>,
     /// The executable to measure.
     #[arg(long, default_value = "target/release/oarlock", value_name = "FILE")]

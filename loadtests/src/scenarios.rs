@@ -110,7 +110,7 @@ enum Work {
 }
 
 impl Scenario {
-    /// Those that the command line names: our own by name, files by path; all our own when it names none.
+    /// Those that the command line names: our own by name or by how several names begin (`takeover-*`), files by path; all our own when it names none.
     ///
     /// # Errors
     /// For a name that is none, and a file that cannot be read.
@@ -118,12 +118,15 @@ impl Scenario {
         if words.is_empty() {
             return OWN.iter().map(|(name, text)| Self::parse(name, text)).collect();
         }
-        words.iter().map(|word| Self::find(word)).collect()
+        let found: anyhow::Result<Vec<Vec<Self>>> = words.iter().map(|word| Self::find(word)).collect();
+        Ok(found?.concat())
     }
 
-    fn find(word: &str) -> anyhow::Result<Self> {
-        if let Some((name, text)) = OWN.iter().find(|(name, _)| *name == word) {
-            return Self::parse(name, text);
+    fn find(word: &str) -> anyhow::Result<Vec<Self>> {
+        let is = |name: &str| word.strip_suffix('*').map_or(name == word, |begin| name.starts_with(begin));
+        let own: Vec<_> = OWN.iter().filter(|(name, _)| is(name)).collect();
+        if !own.is_empty() {
+            return own.into_iter().map(|(name, text)| Self::parse(name, text)).collect();
         }
         let path = Path::new(word);
         if path.extension().is_none_or(|ending| ending != "toml") {
@@ -131,7 +134,8 @@ impl Scenario {
             bail!("{word}: neither a .toml file nor one of {}", names.join(", "));
         }
         let text = std::fs::read_to_string(path).with_context(|| word.to_owned())?;
-        Self::parse(&path.file_stem().unwrap_or_default().to_string_lossy(), &text).with_context(|| word.to_owned())
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Ok(vec![Self::parse(&name, &text).with_context(|| word.to_owned())?])
     }
 
     fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
@@ -190,6 +194,14 @@ mod tests {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
         let files = std::fs::read_dir(folder).unwrap().count();
         assert_eq!((files, Scenario::wanted(&[]).unwrap().len()), (OWN.len(), OWN.len()));
+    }
+
+    #[test]
+    fn several_are_named_by_how_they_begin() {
+        let found = Scenario::wanted(&["list".to_owned(), "shards-*".to_owned()]).unwrap();
+        let names: Vec<&str> = found.iter().map(|scenario| scenario.name.as_str()).collect();
+        assert_eq!(names, ["list", "shards-1k-2", "shards-1k-4", "shards-5k-2", "shards-5k-4"]);
+        assert!(Scenario::wanted(&["crate*".to_owned()]).is_err());
     }
 
     #[test]

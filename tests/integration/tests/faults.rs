@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use oarlock_check::history::{Call, Outcome};
 use oarlock_check::{History, Report, Rule, check};
-use oarlock_testkit::chaos::{Chaos, Link};
+use oarlock_testkit::chaos::{Chaos, Link, Marks};
 use oarlock_testkit::history::Recorder;
 use oarlock_testkit::http::Who;
 use oarlock_testkit::wait::eventually;
@@ -148,6 +148,23 @@ fn address(server: &Cluster) -> SocketAddr {
 fn ways(chaos: &Chaos, server: &str, etcd: &Etcd, members: &[usize]) -> Vec<Link> {
     let target = |member: usize| ([127, 0, 0, 1], etcd.ports(member).0).into();
     members.iter().map(|member| chaos.link(server, &format!("etcd-{member}"), target(*member))).collect()
+}
+
+/// Leaves an API server no way but that to one member, until it calls and hears that one; it stays there afterwards.
+fn only(server: &Cluster, ways: &[Link], member: usize) {
+    let others = || ways.iter().enumerate().filter(|(way, _)| *way != member).map(|(_, way)| way);
+    others().for_each(Link::cut);
+    // What is newest it knows by asking the member, and by having heard of all that was before.
+    eventually("the API server is at one member", || {
+        let listed = server.http(Who::Admin).get("/api/v1/namespaces");
+        if listed.code == 200 { Ok(()) } else { Err(listed.to_string()) }
+    });
+    others().for_each(Link::heal);
+}
+
+/// How often something has become of some links.
+fn sum(links: &[Link], mark: fn(Marks) -> u64) -> u64 {
+    links.iter().map(|link| mark(link.marks())).sum()
 }
 
 /// `--etcd-servers` over these ways.

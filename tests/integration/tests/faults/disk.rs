@@ -12,19 +12,19 @@ use super::truth::{EmbeddedStore, EtcdHistory};
 use super::{API_ONLY, Scene, revive, servers, ways};
 
 /// What a sync takes longer: some hundred times what a good disk needs.
-const SLOW: Duration = Duration::from_millis(300);
+pub(super) const SLOW: Duration = Duration::from_millis(300);
 
 /// A fault that begins later.
 #[derive(Default)]
-struct Under(OnceCell<Disk>);
+pub(super) struct Under(OnceCell<Disk>);
 
 impl Under {
     #[track_caller]
-    fn set(&self, disk: Result<Disk, String>) {
+    pub(super) fn set(&self, disk: Result<Disk, String>) {
         assert!(self.0.set(disk.unwrap()).is_ok(), "one fault");
     }
 
-    fn marks(&self) -> u64 {
+    pub(super) fn marks(&self) -> u64 {
         self.0.get().map_or(0, Disk::marks)
     }
 }

@@ -1,19 +1,15 @@
 //! A member of etcd that its peers do not hear, with an API server that hears nobody else.
 
-use oarlock_testkit::chaos::{Chaos, Link, Marks, Way};
+use oarlock_testkit::chaos::{Chaos, Link, Way};
 use oarlock_testkit::{Cluster, Etcd};
 
 use super::table::needs_proof;
 use super::truth::EtcdHistory;
-use super::{API_ONLY, Scene, servers, ways};
+use super::{API_ONLY, Scene, servers, sum, ways};
 
 /// The member that is alone.
 const ALONE: usize = 0;
 const NAME: &str = "m0";
-
-fn sum(links: &[Link], mark: fn(Marks) -> u64) -> u64 {
-    links.iter().map(|link| mark(link.marks())).sum()
-}
 
 #[test]
 fn over_a_member_without_its_peers_nothing_is_written_and_nothing_is_most_recent() {

@@ -5,29 +5,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use oarlock_testkit::chaos::{Chaos, Link};
-use oarlock_testkit::http::Who;
-use oarlock_testkit::wait::{Deadline, eventually};
+use oarlock_testkit::wait::Deadline;
 use oarlock_testkit::{Cluster, Etcd, Signal};
 use serde_json::json;
 
 use super::truth::EtcdHistory;
-use super::{API_ONLY, Scene, revive, servers, ways};
+use super::{API_ONLY, Scene, only, revive, servers, sum, ways};
 
 const ALL: [usize; 3] = [0, 1, 2];
 /// As long as a process is stopped: longer than any lease, wait or retry of a client.
 const SLEEP: Duration = Duration::from_secs(20);
-
-/// Leaves an API server no way but that to one member, until it calls and hears that one; it stays there afterwards.
-fn only(server: &Cluster, ways: &[Link], member: usize) {
-    let others = || ways.iter().enumerate().filter(|(way, _)| *way != member).map(|(_, way)| way);
-    others().for_each(Link::cut);
-    // What is newest it knows by asking the member, and by having heard of all that was before.
-    eventually("the API server is at one member", || {
-        let listed = server.http(Who::Admin).get("/api/v1/namespaces");
-        if listed.code == 200 { Ok(()) } else { Err(listed.to_string()) }
-    });
-    others().for_each(Link::heal);
-}
 
 /// The revision of a member.
 fn newest(etcd: &Etcd) -> u64 {
@@ -50,8 +37,8 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     let ((to_a, a), (to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
     let workload = scene.start(vec![a, b]);
     let seen = || workload.counts().marks();
-    let broken = |links: &[Link]| links.iter().map(|link| link.marks().broken).sum::<u64>();
-    let cut = |links: &[Link]| links.iter().map(|link| link.marks().cut).sum::<u64>();
+    let broken = |links: &[Link]| sum(links, |marks| marks.broken);
+    let cut = |links: &[Link]| sum(links, |marks| marks.cut);
     workload.goes_on(100, 60);
 
     scene.bites("kill -9 of an API server", || one.kill(), || [to_a.marks().broken, seen()]);
@@ -95,7 +82,7 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     workload.goes_on(100, 60);
 
     // What b hears is late, and what it says is: its calls run out of time and happen all the same.
-    let held = || of_b.iter().map(|link| link.marks().held).sum::<u64>();
+    let held = || sum(&of_b, |marks| marks.held);
     scene.bites("API server's links to etcd held", || of_b.iter().for_each(Link::hold), || [held(), seen()]);
     workload.goes_on(30, 10);
     of_b.iter().for_each(Link::heal);
@@ -139,7 +126,7 @@ fn a_server_that_a_compaction_overtakes_starts_anew() {
     let workload = scene.start(vec![a, b]);
     workload.goes_on(100, 60);
     for _ in 0..3 {
-        let cut = || of_a.iter().map(|link| link.marks().cut).sum::<u64>();
+        let cut = || sum(&of_a, |marks| marks.cut);
         scene.bites(
             "cut off from etcd, which is compacted",
             || of_a.iter().for_each(Link::cut),

@@ -21,6 +21,11 @@ impl Api {
         Self(ways.into_iter().map(|way| way.patience(PATIENCE)).collect())
     }
 
+    /// The same, with the last first.
+    fn turned(&self) -> Self {
+        Self(self.0.iter().rev().cloned().collect())
+    }
+
     /// Calls until the answer has one of these codes.
     #[track_caller]
     pub(super) fn surely(&self, method: &str, path: &str, body: Option<&Value>, done: &[u16]) -> Answer {
@@ -51,6 +56,32 @@ impl Api {
         self.surely("POST", path, Some(object), &[201, 409]);
     }
 
+    /// Tries to create what a policy forbids, at the first server and at the last.
+    ///
+    /// # Panics
+    /// When it is not refused.
+    #[track_caller]
+    pub(super) fn refused(&self, path: &str, name: &str) {
+        let object = json!({"metadata": {"name": name}});
+        for api in [self, &self.turned()] {
+            let answer = api.surely("POST", path, Some(&object), &[201, 409, 422]);
+            assert_eq!(answer.code, 422, "{name}: {answer}");
+        }
+    }
+
+    /// The same at each server, once it knows of the policy.
+    #[track_caller]
+    pub(super) fn refused_by_all(&self, path: &str, name: &str) {
+        for way in &self.0 {
+            Self(vec![way.clone()]).surely(
+                "POST",
+                path,
+                Some(&json!({"metadata": {"name": format!("{name}x")}})),
+                &[422],
+            );
+        }
+    }
+
     /// Deletes something, unless an earlier attempt already has.
     #[track_caller]
     pub(super) fn delete(&self, path: &str, propagation: &str) {
@@ -77,6 +108,13 @@ impl Api {
         let lost = items().filter(|node| any(&node["status"]["conditions"], lost)).count();
         let tainted = items().filter(|node| any(&node["spec"]["taints"], tainted)).count();
         [lost as u64, tainted as u64]
+    }
+
+    /// Pods that have a node whose kubelet has not begun with them.
+    pub(super) fn unbegun(&self) -> u64 {
+        let pods = self.get("/api/v1/pods");
+        let begun = |pod: &&Value| pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] == "Pending";
+        pods["items"].as_array().unwrap().iter().filter(begun).count() as u64
     }
 
     /// The names of all nodes, as a load balancer is told them.

@@ -164,12 +164,14 @@ impl Fleet {
             }
         }
         let mut node = self.napping.lock();
-        for part in [&mut self.nodes, &mut *node] {
+        let kubelets = [&mut self.nodes, &mut *node].map(|part| ("upgrade: kubelets", part));
+        let judges = self.judges.iter_mut().map(|part| ("upgrade: a process that judges policies", part));
+        for (fault, part) in kubelets.into_iter().chain(judges) {
             let end = || {
                 part.end();
                 ended.set(ended.get() + 1);
             };
-            self.scene.bites("upgrade: kubelets", end, count);
+            self.scene.bites(fault, end, count);
             part.again();
         }
         drop(node);

@@ -1,5 +1,5 @@
 //! Users at work: Deployments are made, scaled and deleted, Services with them; Jobs run to their ends; pods without an owner come and go, and so do
-//! whole namespaces.
+//! whole namespaces. Now and then they try what a policy forbids.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,6 +24,8 @@ const REPLICAS: usize = 4;
 const WISHES: [&str; 4] = ["", "-port", "-apart", "-even"];
 /// There is a node for so many that want one each, whatever is done to one of the four.
 const EACH_ALONE: usize = 3;
+/// What no ConfigMap's name may begin with, by [`policy`].
+pub(super) const FORBIDDEN: &str = "bad-";
 /// A user thinks for so long.
 const THINKS: Duration = Duration::from_millis(150);
 
@@ -64,6 +66,7 @@ impl Users {
     pub(super) fn new(api: Api) -> Self {
         let mut work = Work::default();
         work.namespace(&api, HOME);
+        policy(&api);
         Self { api, work: Mutex::new(work), steps: AtomicU64::new(0), enough: AtomicBool::new(false) }
     }
 
@@ -112,7 +115,7 @@ impl Work {
 
     fn step(&mut self, api: &Api) {
         self.made += 1;
-        let (name, what) = (format!("n{}", self.made), self.draw(22));
+        let (name, what) = (format!("n{}", self.made), self.draw(24));
         let wanted = self.wanted.clone();
         match what {
             0..4 if wanted.deployments.len() < DEPLOYMENTS => {
@@ -160,6 +163,11 @@ impl Work {
                     let spec = json!({"ports": [{"port": 81 + self.draw(1000), "targetPort": 80}]});
                     api.surely("PATCH", &path("/api/v1", key, "services"), Some(&json!({"spec": spec})), &[200]);
                 }
+            }
+            // What the policy lets pass, and what it does not, whatever becomes of who judges.
+            20..22 => {
+                api.create(&format!("/api/v1/namespaces/{HOME}/configmaps"), &json!({"metadata": {"name": name}}));
+                api.refused(&format!("/api/v1/namespaces/{HOME}/configmaps"), &format!("{FORBIDDEN}{name}"));
             }
             _ if wanted.namespaces.len() < NAMESPACES => {
                 self.namespace(api, &name);
@@ -234,6 +242,20 @@ impl Work {
         self.wanted.deployments.remove(key);
         self.wanted.services.remove(key);
     }
+}
+
+/// A policy that forbids some names, in force at every server.
+fn policy(api: &Api) {
+    let rules =
+        json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]);
+    let validations = json!([{"expression": format!("!object.metadata.name.startsWith('{FORBIDDEN}')")}]);
+    let policy = json!({"matchConstraints": {"resourceRules": rules}, "validations": validations});
+    let binding = json!({"policyName": "names", "validationActions": ["Deny"]});
+    let group = "/apis/admissionregistration.k8s.io/v1";
+    for (plural, spec) in [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)] {
+        api.create(&format!("{group}/{plural}"), &json!({"metadata": {"name": "names"}, "spec": spec}));
+    }
+    api.refused_by_all(&format!("/api/v1/namespaces/{HOME}/configmaps?dryRun=All"), FORBIDDEN);
 }
 
 fn path(group: &str, key: &str, plural: &str) -> String {
