@@ -24,7 +24,8 @@ const FEW: &[&str] = &{
     wishes
 };
 
-const ASKED: [Rule; 5] = [Rule::Once, Rule::Resources, Rule::Ports, Rule::AntiAffinity, Rule::Spread];
+/// Nothing changes a pod after it is bound, but another binding: that a node is set once is asked only where it is not so.
+const ASKED: [Rule; 4] = [Rule::Resources, Rule::Ports, Rule::AntiAffinity, Rule::Spread];
 
 fn line(kind: &str, object: Value, gone: bool) -> Line {
     let metadata = &object["metadata"];
