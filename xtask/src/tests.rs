@@ -11,6 +11,8 @@ use crate::tool::{capture_in, cargo, root, run as exec, say, target};
 
 /// Whose tests are all in virtual time: they do not notice how long they wait for a processor.
 const VIRTUAL: &str = "oarlock-tests-sim";
+/// Whose tests mostly wait for real processes, so that there is room for one more of them than there are processors.
+const WAITING: &str = "oarlock-tests-integration";
 
 /// An executable with tests.
 pub(crate) struct Test {
@@ -101,7 +103,12 @@ impl Test {
     /// All of it, with its output in ours; whether it passed.
     fn run(&self) -> anyhow::Result<bool> {
         say(&format!("     Running {}", self.name()));
-        Ok(self.command().current_dir(&self.home).status().with_context(|| self.name())?.success())
+        let mut command = self.command();
+        if self.package == WAITING {
+            let threads = std::thread::available_parallelism()?.get() + 1;
+            command.args(["--test-threads", &threads.to_string()]);
+        }
+        Ok(command.current_dir(&self.home).status().with_context(|| self.name())?.success())
     }
 
     /// All of it with what others leave of the processors; it is shown when it is over.

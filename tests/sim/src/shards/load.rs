@@ -1,5 +1,7 @@
 //! Nodes, and pods with every kind of constraint.
 
+use std::ops::Range;
+
 use oarlock_client::{Client, DeleteOptions, ListOptions, PatchType, WriteOptions, decode};
 use oarlock_runtime::Rng;
 use oarlock_schema::resource;
@@ -8,17 +10,19 @@ use serde_json::{Value, json};
 use super::log::{json as shown, kind};
 
 pub(super) const NODES: usize = 12;
+/// Cores of each.
+pub(super) const CORES: usize = 2;
 /// Pods of half a core that fill the nodes.
-pub(super) const ROOM: usize = NODES * 4;
+pub(super) const ROOM: usize = NODES * CORES * 2;
 
-/// Makes nodes of two cores in three zones.
-pub(super) async fn nodes(admin: &Client) {
-    for number in 0..NODES {
+/// Makes nodes of so many cores in three zones.
+pub(super) async fn nodes(admin: &Client, numbers: Range<usize>, cores: usize) {
+    for number in numbers {
         let (name, zone) = (format!("n{number}"), format!("z{}", number % 3));
         let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
         let node = json!({"metadata": {"name": name, "labels": labels}});
         admin.create(kind("nodes"), decode(kind("nodes").ty, node.to_string().as_bytes()).unwrap()).await.unwrap();
-        let sizes = json!({"cpu": "2", "memory": "8Gi", "pods": "110"});
+        let sizes = json!({"cpu": cores, "memory": "8Gi", "pods": "110"});
         let status = json!({"status": {"capacity": sizes, "allocatable": sizes}}).to_string();
         let patch = (PatchType::Merge, status);
         admin.patch(kind("nodes"), "status", ("", &name), patch, WriteOptions::default()).await.unwrap();

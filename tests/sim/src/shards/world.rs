@@ -87,7 +87,7 @@ pub(super) async fn run(_seed: u64) -> Shown {
     recorder.start(&admin, &net);
     let (exchange, members) = (Exchange::new(), Vec::new());
     let mut world = World { server, admin, exchange, net, members, started: 0, shown: Shown::new() };
-    load::nodes(&world.admin).await;
+    load::nodes(&world.admin, 0..load::NODES, load::CORES).await;
     load::classes(&world.admin).await;
     for _ in 0..MEMBERS {
         world.start(&mut rng).await;
@@ -115,12 +115,8 @@ pub(super) async fn run(_seed: u64) -> Shown {
         world.exchange.start();
         world.members.iter().for_each(|member| world.exchange.heal(&member.identity));
     }
-    // Room for everybody, whatever they want.
-    for (at, (name, _)) in load::pods(&world.admin).await.into_iter().enumerate() {
-        if name.starts_with("intruder") || (name.starts_with("plain") && at % 4 != 0) {
-            load::delete(&world.admin, &name).await;
-        }
-    }
+    // Room for everybody, whatever they want: a zone that is still even, a port that is free, nobody they want to be apart from.
+    load::nodes(&world.admin, load::NODES..2 * load::NODES, load::ROOM).await;
     world.bury().await;
     world.settled("every pod", 0).await;
     world.judge(&recorder).await;
