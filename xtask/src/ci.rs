@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use anyhow::anyhow;
+
 use crate::tool::{cargo, output, root, run as exec, say, seconds};
 
 #[derive(clap::Args)]
@@ -25,12 +27,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     step("sizes", &mut crate::check_sizes::run)?;
     step("clippy", &mut || exec(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
     step("build", &mut || exec(cargo().args(["build", "-p", "oarlock"])))?;
-    step("peers", &mut || {
-        crate::peer::prepare();
-        Ok(())
+    // Documentation is written by one processor at a time.
+    step("peers, docs", &mut || {
+        std::thread::scope(|scope| {
+            let docs = scope.spawn(|| exec(&mut docs()));
+            crate::peer::prepare();
+            docs.join().map_err(|_| anyhow!("docs panicked"))?
+        })
     })?;
     step("tests", &mut crate::tests::run)?;
-    step("docs", &mut || exec(&mut docs()))?;
     if !args.quick {
         step("seeded bugs", &mut || crate::seeded_bugs::run(&crate::seeded_bugs::Args::after_tests()))?;
     }

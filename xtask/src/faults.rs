@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde::Deserialize;
 
-use crate::tool::{capture, cargo, root, run as exec, say, target};
+use crate::tool::{cargo, output, root, run as exec, say, target};
 
 const PAGE: &str = "docs/operations/faults.md";
+/// How the first row of a scene begins.
+const SCENE: &str = "| **";
+const RULES: [&str; 10] = ["log", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "2nd", "F1"];
 /// What comes after this line is ours.
 const MARK: &str = "<!-- cargo xtask faults writes what follows -->\n";
 
@@ -18,7 +21,7 @@ pub(crate) struct Args {
     /// How often each test runs.
     #[arg(long, default_value_t = 5, value_name = "N")]
     runs: usize,
-    /// Only tests whose name contains this; the page is printed and not written.
+    /// Only tests whose name contains this; rows of other scenes stay.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
@@ -65,25 +68,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         exec(&mut command)?;
     }
     let text = std::fs::read_to_string(&rows).context("no test said anything")?;
-    let table = format!("{}{}", provenance()?, table(&scenes(&text)?));
+    let seen = blocks(&scenes(&text)?, &commit()?);
     let page = root().join(PAGE);
-    if args.only.is_some() {
-        say(&table);
-        return Ok(());
-    }
     let text = std::fs::read_to_string(&page)?;
-    let (before, _) = text.split_once(MARK).context("the page has lost its mark")?;
-    std::fs::write(&page, format!("{before}{MARK}{table}"))?;
+    let (before, known) = text.split_once(MARK).context("the page has lost its mark")?;
+    std::fs::write(&page, format!("{before}{MARK}\n{}", table(known, seen)))?;
     say(&format!("{PAGE} is written"));
     Ok(())
 }
 
-/// What ran where.
-fn provenance() -> anyhow::Result<String> {
-    let (ok, commit) = capture(Command::new("git").args(["log", "-1", "--format=%h of %cs"]))?;
-    ensure!(ok, "{commit}");
-    let cores = std::thread::available_parallelism()?;
-    Ok(format!("\nCommit {}, the debug build, {cores} cores.\n\n", commit.trim()))
+/// What is checked out, and whether that is all.
+fn commit() -> anyhow::Result<String> {
+    Ok(output(Command::new("git").args(["describe", "--always", "--dirty"]))?.trim().to_owned())
 }
 
 fn scenes(text: &str) -> anyhow::Result<BTreeMap<String, Scene>> {
@@ -115,25 +111,40 @@ fn scenes(text: &str) -> anyhow::Result<BTreeMap<String, Scene>> {
     Ok(scenes)
 }
 
-/// One table: of each scene what was judged, and below that its faults.
-fn table(scenes: &BTreeMap<String, Scene>) -> String {
-    const RULES: [&str; 10] = ["log", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "2nd", "F1"];
-    let mut text =
-        format!("| scene, fault | runs | calls | unknown | writes, s | reads, s | {} |\n", RULES.join(" | "));
-    text += &format!("|---|---:|---:|---:|---:|---:|{}\n", "---:|".repeat(RULES.len()));
-    for (name, scene) in scenes {
-        let rules = RULES.map(|rule| scene.rules.get(rule).copied().unwrap_or(0).to_string());
-        let _ = writeln!(text, "| **{name}** | {} | | | | | {} |", scene.runs, rules.join(" | "));
+/// The rows of each scene: what was judged of which commit, and below that its faults.
+fn blocks(scenes: &BTreeMap<String, Scene>, commit: &str) -> BTreeMap<String, String> {
+    let block = |(name, scene): (&String, &Scene)| {
+        let rules = RULES.map(|rule| scene.rules.get(rule).copied().unwrap_or(0).to_string()).join(" | ");
+        let mut text = format!("{SCENE}{name}**, {commit} | {} | | | | | {rules} |\n", scene.runs);
         for Fault { name, times, calls, unknown, writes, reads } in &scene.faults {
             let (writes, reads) = (seconds(*writes), seconds(*reads));
-            let _ = writeln!(
-                text,
-                "| {name} | {times} | {calls} | {unknown} | {writes} | {reads} |{}",
-                " |".repeat(RULES.len())
-            );
+            let rules = " |".repeat(RULES.len());
+            let _ = writeln!(text, "| {name} | {times} | {calls} | {unknown} | {writes} | {reads} |{rules}");
+        }
+        (name.clone(), text)
+    };
+    scenes.iter().map(block).collect()
+}
+
+/// One table, of what has been seen now and of the other scenes in the one that is `known`.
+fn table(known: &str, seen: BTreeMap<String, String>) -> String {
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    let mut scene = None;
+    for line in known.lines() {
+        if let Some(begins) = line.strip_prefix(SCENE) {
+            scene = begins.split_once("**").map(|(name, _)| name.to_owned());
+        }
+        if let Some(name) = &scene {
+            *all.entry(name.clone()).or_default() += &format!("{line}\n");
         }
     }
-    text
+    all.extend(seen);
+    let head = format!(
+        "| scene, its commit; fault | runs | calls | unknown | writes, s | reads, s | {} |\n",
+        RULES.join(" | ")
+    );
+    let ruler = format!("|---|---:|---:|---:|---:|---:|{}\n", "---:|".repeat(RULES.len()));
+    [head, ruler].into_iter().chain(all.into_values()).collect()
 }
 
 fn seconds(milliseconds: u64) -> String {
@@ -142,17 +153,19 @@ fn seconds(milliseconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{scenes, table};
+    use super::{blocks, scenes, table};
 
     #[test]
-    fn runs_are_added_up_and_the_worst_gap_stands() {
+    fn runs_are_added_up_the_worst_gap_stands_and_other_scenes_stay() {
         let text = r#"{"scene":"s","fault":"f","calls":3,"unknown":1,"writes":1500,"reads":20}
 {"scene":"s","rules":{"W1":5}}
 {"scene":"s","fault":"f","calls":4,"unknown":0,"writes":20,"reads":2010}
 {"scene":"s","rules":{"W1":6}}"#;
-        let table = table(&scenes(text).unwrap());
-        assert!(table.contains("| **s** | 2 | | | | | 0 | 11 |"), "{table}");
+        let known = "| scene |\n|---|\n| **r**, old | 1 |\n| x | 1 |\n| **s**, old | 1 |\n| gone | 1 |\n";
+        let table = table(known, blocks(&scenes(text).unwrap(), "new"));
+        assert!(table.contains("| **r**, old | 1 |\n| x | 1 |\n| **s**, new | 2 | | | | | 0 | 11 |"), "{table}");
         assert!(table.contains("| f | 2 | 7 | 1 | 1.50 | 2.01 |"), "{table}");
+        assert!(!table.contains("gone"), "{table}");
         assert!(scenes("{}").is_err());
     }
 }

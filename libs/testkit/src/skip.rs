@@ -15,6 +15,8 @@ macro_rules! skipped {
 /// # Panics
 /// When that cannot be written.
 pub fn skip(why: &str) {
+    // A line for each: what a program has said may have more.
+    let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
     eprintln!("SKIPPED: {why}");
     let Some(file) = std::env::var_os("OARLOCK_SKIPPED") else { return };
     let line = format!("{}: {why}\n", thread::current().name().unwrap_or("a helper of a test"));

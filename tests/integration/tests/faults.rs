@@ -152,14 +152,24 @@ fn ways(chaos: &Chaos, server: &str, etcd: &Etcd, members: &[usize]) -> Vec<Link
 
 /// Leaves an API server no way but that to one member, until it calls and hears that one; it stays there afterwards.
 fn only(server: &Cluster, ways: &[Link], member: usize) {
-    let others = || ways.iter().enumerate().filter(|(way, _)| *way != member).map(|(_, way)| way);
-    others().for_each(Link::cut);
+    others(ways, member).for_each(Link::cut);
     // What is newest it knows by asking the member, and by having heard of all that was before.
     eventually("the API server is at one member", || {
         let listed = server.http(Who::Admin).get("/api/v1/namespaces");
         if listed.code == 200 { Ok(()) } else { Err(listed.to_string()) }
     });
-    others().for_each(Link::heal);
+    others(ways, member).for_each(Link::heal);
+}
+
+fn others(ways: &[Link], member: usize) -> impl Iterator<Item = &Link> {
+    ways.iter().enumerate().filter(move |(way, _)| *way != member).map(|(_, way)| way)
+}
+
+/// Grows when an API server that was at one member alone has lost it: a connection broke or, where both ends have closed it in order, there is one to
+/// another member. Its log is no mark: of a tail that was lost before and has brought nothing since, it tells once.
+fn lost(ways: &[Link], member: usize) -> u64 {
+    let elsewhere: u64 = others(ways, member).map(|way| way.marks().connections).sum();
+    sum(ways, |marks| marks.broken) + elsewhere
 }
 
 /// How often something has become of some links.

@@ -151,10 +151,12 @@ impl Module {
     }
 }
 
-/// Go with caches of our own, so that they can be forgotten.
+/// Go with caches of our own, so that they can be forgotten. Its compiler is over before it has to tidy its memory up, which takes a quarter of the
+/// time otherwise.
 fn go(folder: &Path) -> Command {
     let mut command = Command::new("go");
     let caches = folder.join(CACHES);
+    command.env("GOGC", "off").env("GOMEMLIMIT", "2GiB");
     command.env("GOCACHE", caches.join("build")).env("GOMODCACHE", caches.join("modules"));
     command.env("GOFLAGS", "-mod=mod -modcacherw -buildvcs=false").env("CGO_ENABLED", "0");
     command

@@ -10,7 +10,7 @@ use oarlock_testkit::{Cluster, Etcd, Signal};
 use serde_json::json;
 
 use super::truth::EtcdHistory;
-use super::{API_ONLY, Scene, only, revive, servers, sum, ways};
+use super::{API_ONLY, Scene, lost, only, revive, servers, sum, ways};
 
 const ALL: [usize; 3] = [0, 1, 2];
 /// As long as a process is stopped: longer than any lease, wait or retry of a client.
@@ -37,7 +37,6 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     let ((to_a, a), (to_b, b)) = (scene.link("a", &one), scene.link("b", &two));
     let workload = scene.start(vec![a, b]);
     let seen = || workload.counts().marks();
-    let broken = |links: &[Link]| sum(links, |marks| marks.broken);
     let cut = |links: &[Link]| sum(links, |marks| marks.cut);
     workload.goes_on(100, 60);
 
@@ -65,12 +64,10 @@ fn two_api_servers_over_one_etcd_are_one_store() {
     workload.goes_on(50, 20);
     etcd.borrow_mut().restart(leader);
 
-    // A connection that both ends close in order is not broken: then its loss shows in what the server says.
     let member = 0;
     only(&one, &of_a, member);
-    let tails = |server: &Cluster| server.said_in_log().matches("lost the log's tail").count() as u64;
-    let lost = || [broken(&of_a) + tails(&one)];
-    scene.bites("kill -9 of an API server's member of etcd", || etcd.borrow_mut().kill(member), lost);
+    let kill = || etcd.borrow_mut().kill(member);
+    scene.bites("kill -9 of an API server's member of etcd", kill, || [lost(&of_a, member)]);
     workload.goes_on(50, 20);
     etcd.borrow_mut().restart(member);
     workload.goes_on(50, 20);

@@ -9,7 +9,7 @@ use oarlock_testkit::{Disk, Signal};
 use super::part::Part;
 use super::{ALL, Fleet};
 use crate::faults::disk::{SLOW, Under};
-use crate::faults::{only, sum};
+use crate::faults::{lost, only, sum};
 
 /// Whoever cannot hear its peers, or not be heard.
 const ALONE: usize = 0;
@@ -51,10 +51,8 @@ impl Fleet {
     /// The member of etcd that an API server speaks to.
     pub(super) fn own_member(&mut self) {
         only(&self.servers[0], &self.ways, ALONE);
-        let tails = || self.servers[0].said_in_log().matches("lost the log's tail").count() as u64;
-        let lost = || [sum(&self.ways, |marks| marks.broken) + tails()];
         let kill = || self.etcd.borrow_mut().kill(ALONE);
-        self.scene.bites("kill -9 of an API server's member of etcd", kill, lost);
+        self.scene.bites("kill -9 of an API server's member of etcd", kill, || [lost(&self.ways, ALONE)]);
         self.works();
         self.etcd.borrow_mut().restart(ALONE);
     }
