@@ -19,6 +19,7 @@ mod door;
 mod jobs;
 mod judge;
 mod member;
+mod told;
 mod unseen;
 mod users;
 mod world;

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use oarlock_check::history::Claim;
 use oarlock_client::{
     Call, Event, ListOptions, RawBody, RawReply, RawRequest, Reply, Request, Transport, Watch, WatchStream,
 };
-use oarlock_meta::{Revision, Status};
+use oarlock_meta::Status;
 use oarlock_runtime::{Gate, clock};
 use oarlock_schema::Resource;
 use parking_lot::Mutex;
@@ -17,7 +16,6 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::replicas::replica::{Answer, Replica, Stream};
-use crate::replicas::truth::Truth;
 use crate::replicas::wire::{Kind, Marks, Wire};
 
 /// After this without an answer nobody waits any more.
@@ -27,35 +25,16 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// Between two attempts to be let in.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// What was written under a claim.
-#[derive(Debug, Default)]
-pub(super) struct Claims {
-    pub(super) objects: Vec<Claim>,
-    /// The answer to a binding does not say at which revision it was made.
-    pub(super) bindings: Vec<Binding>,
-    /// What a member has written under none, and had to.
-    pub(super) missing: Vec<String>,
-}
-
-/// A pod that was bound under a claim.
-#[derive(Debug)]
-pub(super) struct Binding {
-    pub(super) unit: String,
-    pub(super) epoch: u64,
-    pub(super) uid: String,
-}
-
 /// See the module's text. Clones are one.
 #[derive(Clone)]
 pub(super) struct Door {
     pub(super) server: Arc<Replica>,
-    pub(super) log: Arc<Truth>,
     pub(super) wire: Arc<Wire>,
     pub(super) net: Gate,
     /// Of the process: what is dead hears nothing and is not heard.
     pub(super) life: CancellationToken,
-    /// What was written under a claim.
-    pub(super) claims: Arc<Mutex<Claims>>,
+    /// What members have written under no claim, and had to.
+    pub(super) missing: Arc<Mutex<Vec<String>>>,
     /// It is a member's: what goes through it is for a unit.
     pub(super) member: bool,
     pub(super) marks: Arc<Marks>,
@@ -68,22 +47,12 @@ impl Door {
         }
     }
 
-    /// What the server did, whoever waits for it; `before` is the last revision before. What changes nothing, and what takes the last finalizer away, is
-    /// answered with a state that was there before.
-    fn note(&self, request: &Request, told: &Result<Reply, Status>, before: Revision) {
+    /// What the server did, whoever waits for it. What it wrote under a claim it says itself ([`super::told`]).
+    fn note(&self, request: &Request, told: &Result<Reply, Status>) {
         match (&request.fence, told) {
-            (Some(fence), Ok(Reply::Object { object, .. })) if object.revision > before => {
-                let (unit, epoch, revision) = (fence.unit.to_string(), fence.epoch.get(), object.revision.get());
-                self.claims.lock().objects.push(Claim { unit, epoch, revision, key: None });
-            }
-            (Some(fence), Ok(_)) if request.subresource == "binding" => {
-                let Call::Create(binding, _) = &request.call else { panic!("a binding is made by {:?}", request.call) };
-                let (unit, epoch, uid) = (fence.unit.to_string(), fence.epoch.get(), binding.meta().uid().to_owned());
-                self.claims.lock().bindings.push(Binding { unit, epoch, uid });
-            }
             (None, Ok(_)) if self.member && !is_own(request) => {
                 let (verb, resource, name) = (request.call.verb(), request.resource.plural, &request.name);
-                self.claims.lock().missing.push(format!("{verb} {resource}/{} {name}", request.subresource));
+                self.missing.lock().push(format!("{verb} {resource}/{} {name}", request.subresource));
             }
             (Some(_), Err(status)) if status.is_stale_owner() => self.marks.note("stale owner refused", 1),
             _ => {}
@@ -115,15 +84,14 @@ impl Transport for Door {
                 return;
             }
             let told = loop {
-                let before = door.log.revision();
                 match door.server.call(request.clone()).await {
-                    Answer::Told(told) => break Some((told, before)),
+                    Answer::Told(told) => break Some(told),
                     Answer::Refused => clock::sleep(AGAIN).await,
                     Answer::Lost => break None,
                 }
             };
-            let Some((told, before)) = told else { return };
-            door.note(&request, &told, before);
+            let Some(told) = told else { return };
+            door.note(&request, &told);
             if door.wire.pass(Kind::Answer).await {
                 let _gave_up = sender.send(told);
             }

@@ -7,25 +7,20 @@ use oarlock_check::history::{Claim, Line};
 use oarlock_client::{Client, ListOptions};
 use oarlock_meta::Revision;
 use oarlock_schema::Obj;
+use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::door::{Binding, Claims};
 use super::jobs;
 use super::users::kind;
 use crate::replicas::history::Recorder;
 use crate::replicas::truth::Truth;
 
 /// F1: what members write for a unit they write under their claim, and that lies between its epoch and the unit's next.
-pub(super) fn fenced(claims: Claims, nodes: &Nodes, truth: &Truth, recorder: &Recorder) {
+pub(super) fn fenced(missing: &Mutex<Vec<String>>, told: Vec<Claim>, truth: &Truth, recorder: &Recorder) {
     truth.close(Vec::new());
-    let Claims { objects, bindings, missing } = claims;
+    let missing = missing.lock();
     assert!(missing.is_empty(), "F1: written under no claim: {missing:#?}");
-    let bound = bindings.into_iter().map(|Binding { unit, epoch, uid }| {
-        let revision =
-            nodes.bound(&uid).unwrap_or_else(|| panic!("nobody has seen {uid} on the node that {unit} gave it"));
-        Claim { unit, epoch, revision: revision.get(), key: None }
-    });
-    objects.into_iter().chain(bound).for_each(|claim| recorder.write(Line::Claim(claim)));
+    told.into_iter().for_each(|claim| recorder.write(Line::Claim(claim)));
     let history = recorder.read();
     let report = check(&history);
     assert!(report.violations.is_empty(), "{}", report.show(&history, 3));
@@ -69,9 +64,9 @@ pub(super) async fn workloads(
     wrong
 }
 
-/// S2: pods by uid, with the node that each was first seen on, and since when.
+/// S2: pods by uid, with the node that each was first seen on.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(BTreeMap<String, (String, Revision)>);
+pub(super) struct Nodes(BTreeMap<String, String>);
 
 impl Nodes {
     /// A pod as it was written.
@@ -80,12 +75,7 @@ impl Nodes {
         if node.is_empty() {
             return;
         }
-        let (first, _) = self.0.entry(pod.meta().uid().to_owned()).or_insert_with(|| (node.clone(), revision));
+        let first = self.0.entry(pod.meta().uid().to_owned()).or_insert_with(|| node.clone());
         assert_eq!(*first, node, "S2: at {revision} {} is bound again", pod.meta().name());
-    }
-
-    /// When a pod got its node.
-    fn bound(&self, uid: &str) -> Option<Revision> {
-        self.0.get(uid).map(|(_, revision)| *revision)
     }
 }

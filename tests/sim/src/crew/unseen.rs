@@ -96,12 +96,11 @@ fn who_depends_on_an_owner_that_no_watch_has_shown_goes_with_it() {
         let mut rng = rng::with(Rng::fork);
         let (net, marks) = (Gate::new("net"), Arc::new(Marks::default()));
         let log = Arc::new(Truth::new(Arc::new(Recorder::new())).await);
-        let server =
-            Replica::new("api".to_owned(), &mut rng, Arc::clone(&log), FAITHFUL, net.clone(), Arc::clone(&marks));
+        let server = Replica::new("api".to_owned(), &mut rng, log, FAITHFUL, net.clone(), Arc::clone(&marks));
         server.start().await;
         let wire = Arc::new(Wire::new(rng.fork(), Arc::clone(&marks)));
-        let (life, claims) = (CancellationToken::new(), Arc::default());
-        let door = Door { server: Arc::new(server), log, wire, net, life, claims, member: false, marks };
+        let (life, missing) = (CancellationToken::new(), Arc::default());
+        let door = Door { server: Arc::new(server), wire, net, life, missing, member: false, marks };
         let (admin, shared) = (Client::new(Arc::new(door.clone())), Arc::new(Shared::default()));
         prepare(&admin).await;
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();

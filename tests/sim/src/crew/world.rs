@@ -14,10 +14,11 @@ use oarlock_storage::testing::faulty::Faults;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use super::door::{Claims, Door};
+use super::door::Door;
 use super::jobs;
 use super::judge::{self, Nodes};
 use super::member::{Member, Role};
+use super::told::Told;
 use super::users::{self, kind};
 use crate::replicas::history::Recorder;
 use crate::replicas::replica::Replica;
@@ -53,10 +54,9 @@ pub(super) struct Shown {
 
 struct World {
     server: Arc<Replica>,
-    log: Arc<Truth>,
     net: Gate,
     marks: Arc<Marks>,
-    claims: Arc<Mutex<Claims>>,
+    missing: Arc<Mutex<Vec<String>>>,
     members: Mutex<Vec<(Role, Arc<Member>)>>,
     /// Where they hear one another; some worlds have none.
     exchange: Option<Exchange>,
@@ -68,7 +68,7 @@ struct World {
 
 /// Runs a seed in its universe.
 pub(super) async fn run(_: u64) -> Shown {
-    let mut rng = rng::with(Rng::fork);
+    let (mut rng, told) = (rng::with(Rng::fork), Told::listen());
     let (net, people) = (Gate::new("net"), Gate::new("people"));
     let marks = Arc::new(Marks::default());
     let recorder = Arc::new(Recorder::new());
@@ -78,10 +78,9 @@ pub(super) async fn run(_: u64) -> Shown {
     server.start().await;
     let world = Arc::new(World {
         server,
-        log: Arc::clone(&truth),
         net,
         marks,
-        claims: Arc::default(),
+        missing: Arc::default(),
         members: Mutex::default(),
         exchange: rng.chance(3, 4).then(Exchange::new),
         hosts: AtomicU64::new(0),
@@ -102,14 +101,15 @@ pub(super) async fn run(_: u64) -> Shown {
     let wanted: BTreeMap<String, u64> = wanted.into_iter().flatten().collect();
     world.settle(&admin, &wanted, &jobs).await;
     world.enough.store(true, Ordering::Relaxed);
-    let nodes = watched.await.unwrap();
+    watched.await.unwrap();
     let members = std::mem::take(&mut *world.members.lock());
     for (_, member) in members {
         member.end().await;
     }
-    let claims = std::mem::take(&mut *world.claims.lock());
-    let (fenced, bound) = (claims.objects.len() as u64, claims.bindings.len() as u64);
-    judge::fenced(claims, &nodes, &truth, &recorder);
+    let claims = told.claims();
+    let bound = claims.iter().filter(|claim| claim.unit == "arbiter").count() as u64;
+    let fenced = claims.len() as u64 - bound;
+    judge::fenced(&world.missing, claims, &truth, &recorder);
     let epochs = recorder.writes("oarlock.dev/assignments/");
     let moved: usize = epochs.values().map(|epochs| epochs.len().saturating_sub(1)).sum();
     world.marks.note("unit moved", moved as u64);
@@ -120,11 +120,10 @@ impl World {
     fn door(&self, rng: &mut Rng) -> Door {
         Door {
             server: Arc::clone(&self.server),
-            log: Arc::clone(&self.log),
             wire: Arc::new(Wire::new(rng.fork(), Arc::clone(&self.marks))),
             net: self.net.clone(),
             life: CancellationToken::new(),
-            claims: Arc::clone(&self.claims),
+            missing: Arc::clone(&self.missing),
             member: false,
             marks: Arc::clone(&self.marks),
         }
@@ -244,7 +243,7 @@ impl World {
     }
 
     /// Follows pods and Assignments, until it is enough and nothing more comes.
-    async fn observe(self: Arc<Self>, admin: Client) -> Nodes {
+    async fn observe(self: Arc<Self>, admin: Client) {
         let (assignments, pods) = (kind("oarlock.dev", "assignments"), kind("", "pods"));
         let begin = || ListOptions { allow_bookmarks: true, ..ListOptions::default() };
         let mut nodes = Nodes::default();
@@ -259,7 +258,7 @@ impl World {
             };
             let events = events.expect("the observer's watch has ended");
             if events.is_empty() && self.enough.load(Ordering::Relaxed) {
-                return nodes;
+                return;
             }
             for event in events {
                 let object = match event {

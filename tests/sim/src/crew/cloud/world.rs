@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::provider::FakeCloud;
-use crate::crew::door::{Claims, Door};
-use crate::crew::judge::{self, Nodes};
+use crate::crew::door::Door;
+use crate::crew::judge;
 use crate::crew::member::{Member, Role};
+use crate::crew::told::Told;
 use crate::crew::users::{self, kind, object, surely};
 use crate::crew::world::{FAITHFUL, during};
 use crate::replicas::history::Recorder;
@@ -34,10 +35,9 @@ const HEALED: Duration = Duration::from_secs(120);
 
 struct World {
     server: Arc<Replica>,
-    log: Arc<Truth>,
     net: Gate,
     marks: Arc<Marks>,
-    claims: Arc<Mutex<Claims>>,
+    missing: Arc<Mutex<Vec<String>>>,
     exchange: Exchange,
     cloud: FakeCloud,
     members: Vec<Arc<Member>>,
@@ -47,7 +47,7 @@ struct World {
 
 /// Runs a seed in its universe.
 pub(super) async fn run(_: u64) -> Shown {
-    let mut rng = rng::with(Rng::fork);
+    let (mut rng, told) = (rng::with(Rng::fork), Told::listen());
     let net = Gate::new("net");
     let marks = Arc::new(Marks::default());
     let recorder = Arc::new(Recorder::new());
@@ -58,10 +58,9 @@ pub(super) async fn run(_: u64) -> Shown {
     let cloud = FakeCloud::new(Gate::new("cloud"), rng.fork());
     let mut world = World {
         server: Arc::new(server),
-        log: Arc::clone(&truth),
         net,
         marks,
-        claims: Arc::default(),
+        missing: Arc::default(),
         exchange: Exchange::new(),
         cloud: cloud.clone(),
         members: Vec::new(),
@@ -94,7 +93,7 @@ pub(super) async fn run(_: u64) -> Shown {
     let wrong = judge(&effects, &wanted);
     assert!(wrong.is_empty(), "X1, after all have ended: {wrong:#?}\n{effects:#?}");
     let epochs = recorder.writes("oarlock.dev/assignments/");
-    judge::fenced(std::mem::take(&mut *world.claims.lock()), &Nodes::default(), &truth, &recorder);
+    judge::fenced(&world.missing, told.claims(), &truth, &recorder);
     let moved = epochs.get("cloud").map_or(0, |epochs| epochs.len().saturating_sub(1));
     world.marks.note("unit moved", moved as u64);
     world.marks.note("made", effects.iter().filter(|effect| effect.what == What::Made).count() as u64);
@@ -117,11 +116,10 @@ impl World {
     fn door(&mut self) -> Door {
         Door {
             server: Arc::clone(&self.server),
-            log: Arc::clone(&self.log),
             wire: Arc::new(crate::replicas::wire::Wire::new(self.rng.fork(), Arc::clone(&self.marks))),
             net: self.net.clone(),
             life: CancellationToken::new(),
-            claims: Arc::clone(&self.claims),
+            missing: Arc::clone(&self.missing),
             member: false,
             marks: Arc::clone(&self.marks),
         }
