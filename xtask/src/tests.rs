@@ -12,7 +12,7 @@ use crate::tool::{capture_in, cargo, root, run as exec, say, target};
 /// Whose tests are all in virtual time: they do not notice how long they wait for a processor.
 const VIRTUAL: &str = "oarlock-tests-sim";
 /// Whose tests mostly wait for real processes, so that there is room for one more of them than there are processors.
-const WAITING: &str = "oarlock-tests-integration";
+pub(crate) const WAITING: &str = "oarlock-tests-integration";
 
 /// An executable with tests.
 pub(crate) struct Test {
@@ -108,6 +108,11 @@ impl Test {
             let threads = std::thread::available_parallelism()?.get() + 1;
             command.args(["--test-threads", &threads.to_string()]);
         }
+        self.show(&mut command)
+    }
+
+    /// Runs a command for it in its folder, with its output in ours; whether it passed.
+    pub(crate) fn show(&self, command: &mut Command) -> anyhow::Result<bool> {
         Ok(command.current_dir(&self.home).status().with_context(|| self.name())?.success())
     }
 

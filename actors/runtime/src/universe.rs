@@ -4,6 +4,7 @@
 //! test of hours takes milliseconds.
 
 use std::future::Future;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::trace::{self, Event, Trace};
 /// The environment variable that reduces a sweep to one seed.
 pub const SEED: &str = "OARLOCK_SEED";
 
-/// The environment variable that says how many seeds a sweep over threads runs.
+/// The environment variable that says how many seeds a sweep over threads runs, or which: `700..1000`.
 pub const SEEDS: &str = "OARLOCK_SEEDS";
 
 /// Of so many seeds in a row that a sweep over threads runs, the first runs twice.
@@ -79,24 +80,23 @@ impl Universe {
     ///
     /// # Panics
     /// As [`Universe::run`], and when the two runs of a seed differ; the message shows the first difference.
-    pub fn sweep<F: Future<Output = ()>>(seeds: std::ops::Range<u64>, test: impl Fn() -> F) -> Vec<u64> {
-        let only = std::env::var(SEED).ok().and_then(|seed| seed.parse::<u64>().ok());
-        let seeds = only.map_or(seeds, |seed| seed..seed + 1);
-        seeds.map(|seed| Self::run_twice(seed, &test).hash).collect()
+    pub fn sweep<F: Future<Output = ()>>(seeds: Range<u64>, test: impl Fn() -> F) -> Vec<u64> {
+        only().unwrap_or(seeds).map(|seed| Self::run_twice(seed, &test).hash).collect()
     }
 
-    /// As [`Universe::sweep`] for what takes longer: under the seeds below `count` (or below `$OARLOCK_SEEDS`), a universe at a time on each
+    /// As [`Universe::sweep`] for what takes longer: under the seeds below `count` (or those of `$OARLOCK_SEEDS`), a universe at a time on each
     /// processor. One in eight, and a seed that runs alone, runs twice: that shows as well that nothing but the seed decides. Returns what became of
     /// each seed, in their order, without the events.
     ///
     /// # Panics
-    /// As [`Universe::sweep`]; no seed is begun after one that failed.
+    /// As [`Universe::sweep`], and when `$OARLOCK_SEEDS` says nothing; no seed is begun after one that failed.
+    #[expect(clippy::panic, reason = "it fails the test that runs in it")]
     pub fn sweep_threads<T: Send, F: Future<Output = T>>(
         count: u64,
         test: impl Fn(u64) -> F + Sync,
     ) -> Vec<(u64, Outcome<T>)> {
-        let given = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-        let seeds = given(SEED).map_or(0..given(SEEDS).unwrap_or(count), |seed| seed..seed + 1);
+        let seeds =
+            only().unwrap_or_else(|| std::env::var(SEEDS).ok().and_then(|text| range(&text)).unwrap_or(0..count));
         let next = AtomicU64::new(seeds.start);
         let work = || {
             let stop = Stop(&next);
@@ -138,6 +138,18 @@ impl Universe {
         assert_eq!(first.hash, second.hash, "seed {seed} is not deterministic");
         first
     }
+}
+
+/// The one seed that is wanted, if one is.
+fn only() -> Option<Range<u64>> {
+    let seed: u64 = std::env::var(SEED).ok()?.parse().ok()?;
+    Some(seed..seed + 1)
+}
+
+/// `1000`, or `700..1000`.
+fn range(text: &str) -> Option<Range<u64>> {
+    let (from, to) = text.split_once("..").unwrap_or(("0", text));
+    Some(from.parse().ok()?..to.parse().ok()?)
 }
 
 /// Lets nobody begin another seed when it is dropped.
@@ -183,4 +195,16 @@ fn replay(seed: u64) -> String {
     let test = thread.name().unwrap_or("<test>");
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "<package>".to_owned());
     format!("replay with: {SEED}={seed} cargo test -p {package} -- --exact {test}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn seeds_are_a_number_or_a_range() {
+        assert_eq!(range("1000"), Some(0..1000));
+        assert_eq!(range("700..1000"), Some(700..1000));
+        assert_eq!(["", "x", "7..", "..7", "7-9"].map(range), [const { None }; 5]);
+    }
 }
