@@ -57,6 +57,7 @@ struct Scene {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     exec(cargo().args(["build", "-p", "oarlock"]))?;
+    let commit = commit()?;
     let rows = target().join("faults.jsonl");
     let _there_was_none = std::fs::remove_file(&rows);
     let filter = format!("faults::{}", args.only.as_deref().unwrap_or_default());
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ensure!(tests.show(&mut command)?, "a rule is broken, or a run is void");
     }
     let text = std::fs::read_to_string(&rows).context("no test said anything")?;
-    let seen = blocks(&scenes(&text)?, &commit()?);
+    let seen = blocks(&scenes(&text)?, &commit);
     let page = root().join(PAGE);
     let text = std::fs::read_to_string(&page)?;
     let (before, known) = text.split_once(MARK).context("the page has lost its mark")?;
