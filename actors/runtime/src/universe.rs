@@ -95,8 +95,9 @@ impl Universe {
         count: u64,
         test: impl Fn(u64) -> F + Sync,
     ) -> Vec<(u64, Outcome<T>)> {
-        let seeds =
-            only().unwrap_or_else(|| std::env::var(SEEDS).ok().and_then(|text| range(&text)).unwrap_or(0..count));
+        let given = std::env::var(SEEDS).map_or(Ok(0..count), |text| range(&text).ok_or(text));
+        let given = given.unwrap_or_else(|text| panic!("{SEEDS}={text}: neither a number nor a range, as 700..1000"));
+        let seeds = only().unwrap_or(given);
         let next = AtomicU64::new(seeds.start);
         let work = || {
             let stop = Stop(&next);

@@ -180,6 +180,12 @@ pub(super) const BUGS: &[Bug] = &[
         "a_claim_that_has_gone_to_another_writes_nothing_whoever_knows",
     ),
     bug(
+        "fence_from_cache",
+        "oarlock-tests-sim",
+        None,
+        "units_move_under_faults_and_nothing_is_done_twice_or_left_undone",
+    ),
+    bug(
         "owner_without_catch_up",
         "oarlock-informer",
         None,
