@@ -57,7 +57,7 @@ struct Scene {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     exec(cargo().args(["build", "-p", "oarlock"]))?;
-    let commit = commit()?;
+    let provenance = provenance()?;
     let rows = target().join("faults.jsonl");
     let _there_was_none = std::fs::remove_file(&rows);
     let filter = format!("faults::{}", args.only.as_deref().unwrap_or_default());
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ensure!(tests.show(&mut command)?, "a rule is broken, or a run is void");
     }
     let text = std::fs::read_to_string(&rows).context("no test said anything")?;
-    let seen = blocks(&scenes(&text)?, &commit);
+    let seen = blocks(&scenes(&text)?, &provenance);
     let page = root().join(PAGE);
     let text = std::fs::read_to_string(&page)?;
     let (before, known) = text.split_once(MARK).context("the page has lost its mark")?;
@@ -81,9 +81,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is checked out, and whether that is all.
-fn commit() -> anyhow::Result<String> {
-    Ok(output(Command::new("git").args(["describe", "--always", "--dirty"]))?.trim().to_owned())
+/// What is checked out, whether that is all, and where it runs.
+fn provenance() -> anyhow::Result<String> {
+    let commit = output(Command::new("git").args(["describe", "--always", "--dirty"]))?;
+    Ok(format!("{}, {} cores", commit.trim(), std::thread::available_parallelism()?))
 }
 
 fn scenes(text: &str) -> anyhow::Result<BTreeMap<String, Scene>> {
@@ -115,11 +116,11 @@ fn scenes(text: &str) -> anyhow::Result<BTreeMap<String, Scene>> {
     Ok(scenes)
 }
 
-/// The rows of each scene: what was judged of which commit, and below that its faults.
-fn blocks(scenes: &BTreeMap<String, Scene>, commit: &str) -> BTreeMap<String, String> {
+/// The rows of each scene: what was judged, of which commit and where, and below that its faults.
+fn blocks(scenes: &BTreeMap<String, Scene>, provenance: &str) -> BTreeMap<String, String> {
     let block = |(name, scene): (&String, &Scene)| {
         let rules = RULES.map(|rule| scene.rules.get(rule).copied().unwrap_or(0).to_string()).join(" | ");
-        let mut text = format!("{SCENE}{name}**, {commit} | {} | | | | | {rules} |\n", scene.runs);
+        let mut text = format!("{SCENE}{name}**, {provenance} | {} | | | | | {rules} |\n", scene.runs);
         for Fault { name, times, calls, unknown, writes, reads } in &scene.faults {
             let (writes, reads) = (seconds(*writes), seconds(*reads));
             let rules = " |".repeat(RULES.len());
@@ -144,7 +145,7 @@ fn table(known: &str, seen: BTreeMap<String, String>) -> String {
     }
     all.extend(seen);
     let head = format!(
-        "| scene, its commit; fault | runs | calls | unknown | writes, s | reads, s | {} |\n",
+        "| scene, its commit, where; fault | runs | calls | unknown | writes, s | reads, s | {} |\n",
         RULES.join(" | ")
     );
     let ruler = format!("|---|---:|---:|---:|---:|---:|{}\n", "---:|".repeat(RULES.len()));

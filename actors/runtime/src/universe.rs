@@ -79,7 +79,7 @@ impl Universe {
     /// the hash of every seed.
     ///
     /// # Panics
-    /// As [`Universe::run`], and when the two runs of a seed differ; the message shows the first difference.
+    /// As [`Universe::run`], when `$OARLOCK_SEED` is no number, and when the two runs of a seed differ; the message shows the first difference.
     pub fn sweep<F: Future<Output = ()>>(seeds: Range<u64>, test: impl Fn() -> F) -> Vec<u64> {
         only().unwrap_or(seeds).map(|seed| Self::run_twice(seed, &test).hash).collect()
     }
@@ -96,7 +96,8 @@ impl Universe {
         test: impl Fn(u64) -> F + Sync,
     ) -> Vec<(u64, Outcome<T>)> {
         let given = std::env::var(SEEDS).map_or(Ok(0..count), |text| range(&text).ok_or(text));
-        let given = given.unwrap_or_else(|text| panic!("{SEEDS}={text}: neither a number nor a range, as 700..1000"));
+        let given =
+            given.unwrap_or_else(|text| panic!("{SEEDS}={text}: neither a number of seeds nor a range, as 700..1000"));
         let seeds = only().unwrap_or(given);
         let next = AtomicU64::new(seeds.start);
         let work = || {
@@ -142,15 +143,18 @@ impl Universe {
 }
 
 /// The one seed that is wanted, if one is.
+#[expect(clippy::panic, reason = "it fails the test that runs in it")]
 fn only() -> Option<Range<u64>> {
-    let seed: u64 = std::env::var(SEED).ok()?.parse().ok()?;
+    let text = std::env::var(SEED).ok()?;
+    let Ok(seed) = text.parse::<u64>() else { panic!("{SEED}={text}: not a number") };
     Some(seed..seed + 1)
 }
 
-/// `1000`, or `700..1000`.
+/// `1000`, or `700..1000`; none at all are a mistake.
 fn range(text: &str) -> Option<Range<u64>> {
     let (from, to) = text.split_once("..").unwrap_or(("0", text));
-    Some(from.parse().ok()?..to.parse().ok()?)
+    let seeds = from.parse().ok()?..to.parse().ok()?;
+    (!seeds.is_empty()).then_some(seeds)
 }
 
 /// Lets nobody begin another seed when it is dropped.
@@ -206,6 +210,6 @@ mod tests {
     fn seeds_are_a_number_or_a_range() {
         assert_eq!(range("1000"), Some(0..1000));
         assert_eq!(range("700..1000"), Some(700..1000));
-        assert_eq!(["", "x", "7..", "..7", "7-9"].map(range), [const { None }; 5]);
+        assert_eq!(["", "x", "7..", "..7", "7-9", "0", "9..7"].map(range), [const { None }; 7]);
     }
 }

@@ -52,7 +52,7 @@ fn units_move_under_faults_and_nothing_is_done_twice_or_left_undone() {
         fenced += outcome.value.fenced;
         bound += outcome.value.bound;
     }
-    println!("{} seeds, {fenced} writes and {bound} bindings under a claim", swept.len());
+    println!("{} seeds, {fenced} writes under a claim, {bound} by the arbiter", swept.len());
     seeds.iter().for_each(|(kind, seeds)| println!("{kind:<22} in {seeds} seeds"));
     if swept.len() == 1 {
         return;

@@ -20,6 +20,7 @@ pub(super) fn fenced(missing: &Mutex<Vec<String>>, told: Vec<Claim>, truth: &Tru
     truth.close(Vec::new());
     let missing = missing.lock();
     assert!(missing.is_empty(), "F1: written under no claim: {missing:#?}");
+    assert!(!told.is_empty(), "void: nobody has written under a claim, or the API server does not say so");
     told.into_iter().for_each(|claim| recorder.write(Line::Claim(claim)));
     let history = recorder.read();
     let report = check(&history);
