@@ -1,6 +1,9 @@
 //! The workspace's tests: built by cargo, started by us.
 
+mod failures;
+
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -24,7 +27,8 @@ pub(crate) struct Test {
     home: PathBuf,
 }
 
-/// Builds everything and runs every test. What is in virtual time fills the pauses of the others. In the end lists what was left out on this machine.
+/// Builds everything and runs every test. What is in virtual time fills the pauses of the others. In the end lists what was left out on this machine, and
+/// why tests failed.
 ///
 /// # Errors
 /// When something does not build, or with the names of what failed, after everything has run.
@@ -33,7 +37,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let mut tests = built(cargo().args(["test", "--workspace"]))?;
     tests.sort_by(|a, b| (&a.package, &a.suite).cmp(&(&b.package, &b.suite)));
     let (beside, tests): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(|test| test.package == VIRTUAL);
-    let failed = std::thread::scope(|scope| -> anyhow::Result<Vec<String>> {
+    let failed = std::thread::scope(|scope| -> anyhow::Result<Vec<Failed>> {
         let beside = scope.spawn(|| failing(&beside, |test| test.run_beside()));
         let mut failed = failing(&tests, Test::run)?;
         failed.extend(beside.join().map_err(|_| anyhow!("what ran beside panicked"))??);
@@ -42,7 +46,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let docs = exec(cargo().args(["test", "--workspace", "--doc"]));
     let left_out = fs::read_to_string(skipped())?;
     say(&format!("tests that were left out on this machine: {}\n{left_out}", left_out.lines().count()));
-    ensure!(failed.is_empty(), "tests failed in {}", failed.join(", "));
+    for Failed { name, why } in &failed {
+        say(&format!("tests failed in {name}\n{}", why.join("\n")));
+    }
+    ensure!(failed.is_empty(), "tests failed");
     docs
 }
 
@@ -69,14 +76,22 @@ pub(crate) fn built(tests: &mut Command) -> anyhow::Result<Vec<Test>> {
     Ok(found)
 }
 
-fn failing(tests: &[Test], run: impl Fn(&Test) -> anyhow::Result<bool>) -> anyhow::Result<Vec<String>> {
+/// Runs tests; those that failed.
+fn failing(tests: &[Test], run: impl Fn(&Test) -> anyhow::Result<(bool, String)>) -> anyhow::Result<Vec<Failed>> {
     let mut failed = Vec::new();
     for test in tests {
-        if !run(test)? {
-            failed.push(test.name());
+        let (passed, said) = run(test)?;
+        if !passed {
+            failed.push(Failed { name: test.name(), why: failures::of(&said) });
         }
     }
     Ok(failed)
+}
+
+/// An executable of which tests failed.
+struct Failed {
+    name: String,
+    why: Vec<String>,
 }
 
 impl Test {
@@ -100,15 +115,23 @@ impl Test {
         capture_in(&self.home, command)
     }
 
-    /// All of it, with its output in ours; whether it passed.
-    fn run(&self) -> anyhow::Result<bool> {
+    /// All of it, with its output in ours; whether it passed, and what it said.
+    fn run(&self) -> anyhow::Result<(bool, String)> {
         say(&format!("     Running {}", self.name()));
         let mut command = self.command();
         if self.package == WAITING {
             let threads = std::thread::available_parallelism()?.get() + 1;
             command.args(["--test-threads", &threads.to_string()]);
         }
-        self.show(&mut command)
+        let mut child = command.current_dir(&self.home).stdout(Stdio::piped()).spawn().with_context(|| self.name())?;
+        let mut said = String::new();
+        for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n')) {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            say(&line);
+            said = said + &line + "\n";
+        }
+        Ok((child.wait()?.success(), said))
     }
 
     /// Runs a command for it in its folder, with its output in ours; whether it passed.
@@ -116,13 +139,13 @@ impl Test {
         Ok(command.current_dir(&self.home).status().with_context(|| self.name())?.success())
     }
 
-    /// All of it with what others leave of the processors; it is shown when it is over.
-    fn run_beside(&self) -> anyhow::Result<bool> {
+    /// All of it with what others leave of the processors; it is shown when it is over. Whether it passed, and what it said.
+    fn run_beside(&self) -> anyhow::Result<(bool, String)> {
         let mut nice = Command::new("nice");
         nice.args(["-n", "19"]).arg(&self.path);
         let (passed, text) = self.capture(&mut self.of_program(nice))?;
         say(&format!("     Running {}\n{text}", self.name()));
-        Ok(passed)
+        Ok((passed, text))
     }
 
     fn of_program(&self, mut command: Command) -> Command {

@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::history::Recorder;
 use crate::http::Http;
 use crate::wait::{Deadline, PATIENCE, pause};
@@ -76,6 +78,8 @@ pub struct Counts {
     pub resumed: AtomicU64,
     /// Watches that were told 410, and began anew.
     pub gone: AtomicU64,
+    /// What the last of [`Self::marks`] was.
+    last: Mutex<String>,
 }
 
 impl Counts {
@@ -84,10 +88,26 @@ impl Counts {
         counter.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// One more call or watch of which nobody knows how it ended, and why that is.
+    fn mark(&self, counter: &AtomicU64, why: String) {
+        *self.last.lock() = why;
+        Self::count(counter);
+    }
+
     /// Calls without an answer and watches that broke.
     #[must_use]
     pub fn marks(&self) -> u64 {
         self.unknown.load(Ordering::Relaxed) + self.broken.load(Ordering::Relaxed)
+    }
+
+    /// That no call and no watch has failed since there were so many [`Self::marks`].
+    ///
+    /// # Panics
+    /// When one has; the text tells of the last.
+    #[track_caller]
+    pub fn no_more_than(&self, marks: u64) {
+        let more = self.marks() - marks;
+        assert!(more == 0, "{more} calls and watches have failed, the last: {}", self.last.lock());
     }
 }
 

@@ -225,9 +225,13 @@ impl Client {
     /// What an answer means, and what the history says of it.
     fn judge(&self, line: &Map<String, Value>, answer: io::Result<Answer>) -> (Outcome, Value) {
         let counts = &self.shared.counts;
-        let Some(answer) = answer.ok().filter(|answer| answer.code < 500) else {
-            Counts::count(&counts.unknown);
-            return (Outcome::Unknown, json!({"outcome": "unknown"}));
+        let answer = match answer {
+            Ok(answer) if answer.code < 500 => answer,
+            other => {
+                let why = other.map_or_else(|error| error.to_string(), |answer| answer.to_string());
+                counts.mark(&counts.unknown, format!("{line:?}: {why}"));
+                return (Outcome::Unknown, json!({"outcome": "unknown"}));
+            }
         };
         let text = answer.to_string();
         let object = answer.json();

@@ -111,12 +111,14 @@ impl Watcher {
             Ok(stream) if stream.code == 200 => self.follow(from, stream),
             Ok(stream) if stream.code == 410 => self.gone(from),
             Ok(stream) if stream.code < 500 && stream.code != 429 => panic!("{path}: {:?}", stream.finish()),
-            Ok(_) | Err(_) => self.broke(from),
+            Ok(stream) => self.broke(from, &format!("{path}: {:?}", stream.finish())),
+            Err(error) => self.broke(from, &format!("{path}: {error}")),
         }
     }
 
-    fn broke(&self, position: u64) -> (u64, Ended) {
-        Counts::count(&self.shared.counts.broken);
+    fn broke(&self, position: u64, why: &str) -> (u64, Ended) {
+        let counts = &self.shared.counts;
+        counts.mark(&counts.broken, format!("{} after {position}: {why}", self.id()));
         pause();
         (position, Ended::Resume)
     }
@@ -135,7 +137,7 @@ impl Watcher {
                     Counts::count(&self.shared.counts.resumed);
                     return (position, Ended::Resume);
                 }
-                Err(_) => return self.broke(position),
+                Err(error) => return self.broke(position, &error.to_string()),
             };
             let at = self.shared.recorder.now();
             let object = &event["object"];
@@ -145,7 +147,7 @@ impl Watcher {
                 Some("DELETED") => "deleted",
                 Some("BOOKMARK") => "bookmark",
                 Some("ERROR") if object["code"] == 410 => return self.gone(position),
-                Some("ERROR") => return self.broke(position),
+                Some("ERROR") => return self.broke(position, &event.to_string()),
                 _ => panic!("no event: {event}"),
             };
             position = revision(object);

@@ -60,7 +60,8 @@ fn beside_upstreams_scheduler() {
     let ours = Process::start(command, "scheduler");
     let mut loads = SCHEDULERS.map(|scheduler| Load::new(peer.http(), scheduler, FEW));
     let end = Load::new(peer.http(), "nobody", &["end"]);
-    end.nodes(NODES, "50");
+    end.prepare();
+    end.nodes(0..NODES, "50");
     let nodes = peer.http().get("/api/v1/nodes").json();
     let mut lines = thread::scope(|scope| {
         let following = scope.spawn(|| follow(&peer.http(), "nobody"));

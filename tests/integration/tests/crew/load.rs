@@ -1,5 +1,8 @@
 //! Nodes, pods of all kinds of wishes, and how they come and go.
 
+use std::cell::Cell;
+use std::ops::Range;
+
 use oarlock_testkit::http::Http;
 use oarlock_testkit::wait::eventually;
 use serde_json::{Value, json};
@@ -20,11 +23,13 @@ pub(super) struct Load {
     wishes: Wishes,
     made: usize,
     drawn: u64,
+    /// How many pods have left for others that are pressing.
+    pub(super) left: Cell<usize>,
 }
 
 impl Load {
     pub(super) fn new(http: Http, scheduler: &'static str, wishes: Wishes) -> Self {
-        Self { http, scheduler, wishes, made: 0, drawn: 1 }
+        Self { http, scheduler, wishes, made: 0, drawn: 1, left: Cell::new(0) }
     }
 
     pub(super) fn post(&self, path: &str, object: &Value) {
@@ -38,12 +43,16 @@ impl Load {
         assert_eq!(answer.code, 200, "{}", answer.text());
     }
 
-    /// An account and a class for pods, and nodes of this size, which are ready.
-    pub(super) fn nodes(&self, count: usize, cpu: &str) {
+    /// An account and a class for pods.
+    pub(super) fn prepare(&self) {
         let account = json!({"metadata": {"name": "default"}});
         self.post("/api/v1/namespaces/default/serviceaccounts", &account);
         self.post(CLASSES, &json!({"metadata": {"name": URGENT}, "value": 1000}));
-        for number in 0..count {
+    }
+
+    /// Nodes of this size, which are ready.
+    pub(super) fn nodes(&self, numbers: Range<usize>, cpu: &str) {
+        for number in numbers {
             let name = format!("n{number}");
             let labels =
                 json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": format!("z{}", number % 3)});
@@ -94,7 +103,10 @@ impl Load {
         for pod in list["items"].as_array().unwrap() {
             let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
             match pod["metadata"]["deletionTimestamp"].is_string() {
-                true => self.delete(&name),
+                true => {
+                    self.left.set(self.left.get() + 1);
+                    self.delete(&name);
+                }
                 false => pods.push((name, pod["spec"]["nodeName"].is_string())),
             }
         }
