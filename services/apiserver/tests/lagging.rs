@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use oarlock_apiserver::InProcess;
 use oarlock_auth::UserInfo;
-use oarlock_client::{Client, DeleteOptions, Fence, Object, PatchType, WriteOptions, fence};
+use oarlock_client::{Client, DeleteOptions, Fence, ListOptions, Object, PatchType, WriteOptions, fence};
 use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_service_apiserver::KubeletOptions;
@@ -104,6 +104,21 @@ async fn a_change_that_changes_nothing_is_not_answered_from_what_was() {
             assert!(now.at(&["data"]).is_none(), "the unconditional update was the last: {now:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_list_goes_on_at_a_server_that_has_not_heard_of_its_begin() {
+    let log = MemoryLog::new();
+    let ((one, _), (two, hold)) = (server(&log).await, server(&log).await);
+    hold.hold_tails(true);
+    for name in ["a", "b", "c"] {
+        one.create(config_maps(), config_map(name)).await.unwrap();
+    }
+    let first = ListOptions { limit: 1, ..ListOptions::default() };
+    let begun = one.list(config_maps(), "default", first).await.unwrap();
+    let rest = ListOptions { continue_token: begun.continue_token, ..ListOptions::default() };
+    let page = held(&hold, two.list(config_maps(), "default", rest)).await.unwrap();
+    assert_eq!((page.revision, page.items.len()), (begun.revision, 2), "all of it is of one state");
 }
 
 #[tokio::test]

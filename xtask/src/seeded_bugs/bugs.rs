@@ -159,6 +159,12 @@ pub(super) const BUGS: &[Bug] = &[
         Some("lagging"),
         "a_change_that_changes_nothing_is_not_answered_from_what_was",
     ),
+    bug(
+        "page_of_the_future",
+        "oarlock-service-apiserver",
+        Some("lagging"),
+        "a_list_goes_on_at_a_server_that_has_not_heard_of_its_begin",
+    ),
     bug("header_as_progress", "oarlock-storage", Some("etcd"), "keys_of_others_move_the_tail_on_and_nothing_else"),
     bug(
         "retry_after_unknown",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use oarlock_client::{List, ListOptions, Object, VersionMatch};
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::{Entry, ReadError, Snapshot};
 
 use super::selection::Selection;
@@ -75,6 +76,10 @@ async fn snapshot(
         // A token made of an expired one goes on at the latest state ("inconsistent continue").
         if token.revision.is_zero() {
             return Ok((view.list(prefix), token.start));
+        }
+        if view.applied() < token.revision && !seeded_bug!("page_of_the_future") {
+            // Another server has made it, of a state that is still on its way to this one.
+            server.fresh_enough(None, caller.deadline).await?;
         }
         return match view.list_at(prefix, token.revision) {
             Ok(snapshot) => Ok((snapshot, token.start)),
