@@ -31,7 +31,7 @@ pub(crate) struct Test {
 /// why tests failed.
 ///
 /// # Errors
-/// When something does not build, or with the names of what failed, after everything has run.
+/// When something does not build, or when a test failed, after everything has run.
 pub(crate) fn run() -> anyhow::Result<()> {
     fs::write(skipped(), "")?;
     let mut tests = built(cargo().args(["test", "--workspace"]))?;
