@@ -9,7 +9,7 @@ FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release -p oarlock && install -s target/release/oarlock /usr/local/bin/oarlock
+    cargo build --profile dist -p oarlock && install -s target/dist/oarlock /usr/local/bin/oarlock
 
 FROM ${PROGRAM} AS program
 

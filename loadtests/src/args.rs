@@ -12,7 +12,7 @@ pub(crate) struct Args {
     /// none is named.
     pub(crate) scenarios: Vec<String>,
     /// The executable to measure.
-    #[arg(long, default_value = "target/release/oarlock", value_name = "FILE")]
+    #[arg(long, default_value = "target/dist/oarlock", value_name = "FILE")]
     pub(crate) oarlock: PathBuf,
     /// Measure this beside it, in turns, and print ratios. Upstream's programs are built from their Go modules when they are not there.
     #[arg(long, value_name = "SUBJECT")]

@@ -1,4 +1,4 @@
-//! Load tests: starts an `oarlock` of its own, or upstream, and measures it from outside. `cargo run --release -p oarlock-loadtests -- --help`.
+//! Load tests: starts an `oarlock` of its own, or upstream, and measures it from outside. `cargo run --profile dist -p oarlock-loadtests -- --help`.
 //!
 //! Every scenario is bounded in count and time and talks to the loopback address only. Each leg prints one JSON line; a table ends the run.
 

@@ -129,7 +129,7 @@ impl Bench {
         }
         spawn(command, "export KUBECONFIG=")
             .await
-            .with_context(|| format!("{}: build it with cargo build --release", self.oarlock.display()))
+            .with_context(|| format!("{}: build it with cargo build --profile dist", self.oarlock.display()))
     }
 
     /// The etcd that the scenario wants.

@@ -1,60 +1,53 @@
-//! What CI runs, in the order in which it fails soonest.
-
-use std::process::Command;
+//! `cargo xtask ci`: the gate, in the order in which it fails soonest.
 
 use anyhow::anyhow;
 
-use crate::tool::{cargo, output, root, run as exec, say, seconds};
+use crate::compile::compile;
+use crate::steps::Steps;
+use crate::tests::{Selection, Tier};
+use crate::tool::{cargo, run as exec, say};
+use crate::{check_layers, check_sizes, check_tests, docs, peer, seeded_bugs, since, tests};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave out what takes longest (seeded bugs).
+    /// Leave out the seeded bugs.
     #[arg(long)]
     quick: bool,
+    /// Test only what depends on files that differ from this commit; the oracle, the transcript and the checks of the sources always run.
+    #[arg(long, value_name = "REF")]
+    since: Option<String>,
 }
 
-/// Runs every step and prints how long each took.
+/// Runs every step and prints what each cost.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut took: Vec<(&str, f64)> = Vec::new();
-    let mut step = |name: &'static str, action: &mut dyn FnMut() -> anyhow::Result<()>| -> anyhow::Result<()> {
-        let before: f64 = took.iter().map(|(_, time)| time).sum();
-        say(&format!("== {name} (after {before:.0} s, {} free on the disk)", room()?));
-        took.push((name, seconds(action)?.0));
-        Ok(())
-    };
-    step("fmt", &mut || exec(cargo().args(["fmt", "--all", "--check"])))?;
-    step("layers", &mut crate::check_layers::run)?;
-    step("sizes", &mut crate::check_sizes::run)?;
-    step("clippy", &mut || exec(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])))?;
-    step("build", &mut || exec(cargo().args(["build", "-p", "oarlock"])))?;
-    // Documentation is written by one processor at a time.
-    step("peers, docs", &mut || {
-        std::thread::scope(|scope| {
-            let docs = scope.spawn(|| exec(&mut docs()));
-            crate::peer::prepare();
-            docs.join().map_err(|_| anyhow!("docs panicked"))?
-        })
-    })?;
-    step("tests", &mut crate::tests::run)?;
-    if !args.quick {
-        step("seeded bugs", &mut || crate::seeded_bugs::run(&crate::seeded_bugs::Args::after_tests()))?;
-    }
-    for (name, time) in took {
-        say(&format!("{name:<12} {time:>6.1} s"));
-    }
+    let mut steps = Steps::default();
+    let changed = args.since.as_deref().map(since::affected).transpose()?;
+    sources(&mut steps)?;
+    let executables = steps.step("compile, peers", || beside(|| peer::prepare(peer::GATE), compile))?;
+    let selection = Selection { tier: Tier::Gate, affected: changed.as_ref(), bugs: !args.quick };
+    steps.step("tests, seeded bugs", || tests::run(&executables, selection))?;
+    steps.step("docs", docs::run)?;
+    say(&steps.table());
     Ok(())
 }
 
-/// For whoever reads of a run that ended for want of it.
-fn room() -> anyhow::Result<String> {
-    let text = output(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
-    Ok(text.lines().last().unwrap_or_default().trim().to_owned())
+/// What needs no compiler.
+pub(crate) fn sources(steps: &mut Steps) -> anyhow::Result<()> {
+    steps.step("sources", || {
+        exec(cargo().args(["fmt", "--all", "--check"]))?;
+        check_layers::run()?;
+        check_sizes::run()?;
+        check_tests::run()?;
+        seeded_bugs::complete()
+    })
 }
 
-fn docs() -> Command {
-    let mut command = cargo();
-    command.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
-    // With examples, third-party crates have the features that they have with tests: what clippy has checked of them will do.
-    command.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--lib", "--bins", "--examples"]);
-    command
+/// Does two things at once; the outcome is that of the second.
+pub(crate) fn beside<T>(first: impl FnOnce() + Send, second: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    std::thread::scope(|scope| {
+        let first = scope.spawn(first);
+        let outcome = second();
+        first.join().map_err(|_| anyhow!("what ran beside panicked"))?;
+        outcome
+    })
 }

@@ -7,8 +7,9 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use crate::tests::{WAITING, built};
-use crate::tool::{cargo, output, root, run as exec, say, target};
+use crate::compile::compile;
+use crate::tests::INTEGRATION;
+use crate::tool::{output, root, say, target};
 
 const PAGE: &str = "docs/operations/faults.md";
 /// How the first row of a scene begins.
@@ -55,15 +56,20 @@ struct Scene {
     rules: BTreeMap<String, u64>,
 }
 
+impl Args {
+    /// Each test once.
+    pub(crate) fn once() -> Self {
+        Self { runs: 1, only: None }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    exec(cargo().args(["build", "-p", "oarlock"]))?;
     let provenance = provenance()?;
     let rows = target().join("faults.jsonl");
     let _there_was_none = std::fs::remove_file(&rows);
     let filter = format!("faults::{}", args.only.as_deref().unwrap_or_default());
-    // With all packages, so that what the ordinary tests have built will do.
-    let tests = built(cargo().args(["test", "--workspace", "--test", "all"]))?;
-    let tests = tests.iter().find(|test| test.package == WAITING).context("there are no such tests")?;
+    let tests = compile()?;
+    let tests = tests.iter().find(|test| test.package == INTEGRATION).context("there are no such tests")?;
     for number in 1..=args.runs {
         say(&format!("run {number} of {}", args.runs));
         let mut command = tests.command();

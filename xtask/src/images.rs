@@ -13,7 +13,7 @@ use crate::tool::{capture, root, run as exec, say};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The program to be put into the image.
-    #[arg(long, default_value = "target/release/oarlock", value_name = "FILE")]
+    #[arg(long, default_value = "target/dist/oarlock", value_name = "FILE")]
     program: PathBuf,
 }
 

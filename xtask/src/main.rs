@@ -2,14 +2,21 @@
 
 mod check_layers;
 mod check_sizes;
+mod check_tests;
 mod ci;
+mod compile;
+mod docs;
 mod faults;
+mod first_build;
 mod images;
 mod new;
+mod nightly;
 mod oracle;
 mod peer;
 mod schema;
 mod seeded_bugs;
+mod since;
+mod steps;
 mod tests;
 mod tool;
 
@@ -29,6 +36,8 @@ enum Chore {
     CheckLayers,
     /// Fail when a source file is over its size limit without a reason.
     CheckSizes,
+    /// Fail when a file with tests is not compiled.
+    CheckTests,
     /// Write the files of a new thing from its pattern.
     New(new::Args),
     /// Make libs/schema/data from upstream's Go types (needs Go); --check fails on a difference.
@@ -37,20 +46,25 @@ enum Chore {
     Oracle(oracle::Args),
     /// Build and start upstream's own programs, to compare with or to swap parts.
     Peer(peer::Args),
-    /// Build with each planted bug and show that the named test catches it.
+    /// Show for each planted bug that the named test passes without it and catches it.
     SeededBugs(seeded_bugs::Args),
     /// Run the tests with faults some times and write docs/operations/faults.md from what they saw.
     Faults(faults::Args),
     /// Make the images of compose.yaml where no registry can be reached (needs docker, debootstrap, Go).
     Images(images::Args),
-    /// Everything that CI runs, in its order.
+    /// The gate: everything that CI runs, in its order.
     Ci(ci::Args),
+    /// Build `--release` from nothing and wait until a cluster answers kubectl; print what that took.
+    FirstBuild(first_build::Args),
+    /// What the gate has no time for; writes the tables of docs/operations.
+    Nightly(nightly::Args),
 }
 
 fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::CheckLayers => check_layers::run(),
         Chore::CheckSizes => check_sizes::run(),
+        Chore::CheckTests => check_tests::run(),
         Chore::New(args) => new::run(&args),
         Chore::Schema(args) => schema::run(&args),
         Chore::Oracle(args) => oracle::run(&args),
@@ -59,5 +73,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Faults(args) => faults::run(&args),
         Chore::Images(args) => images::run(&args),
         Chore::Ci(args) => ci::run(&args),
+        Chore::FirstBuild(args) => first_build::run(&args),
+        Chore::Nightly(args) => nightly::run(&args),
     }
 }

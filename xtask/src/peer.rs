@@ -28,7 +28,8 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Build programs from their Go modules into target/peer/bin (needs Go; minutes at first) and print that folder.
+    /// Build programs from their Go modules into target/peer/bin (needs Go; minutes at first) and print that folder. The
+    /// programs themselves are kept in $OARLOCK_PEERS (default: ~/.cache/oarlock/peers), by version.
     Build {
         /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl,
         /// nats-server, k9s. Default: the first two.
@@ -54,30 +55,42 @@ enum Verb {
     },
 }
 
-/// Where peers are built.
+/// Where links to the built programs, Go's caches and running peers are.
 pub(crate) fn folder() -> PathBuf {
     root().join("target/peer")
 }
 
-/// Builds what the tests take of upstream, before they run: a compiler beside them would make their waits long. Where nothing can be built,
+/// Names the folder in which programs are kept, each in the folder of its module and version. A machine builds a version once, for all checkouts.
+const KEPT: &str = "OARLOCK_PEERS";
+
+/// The folder in which built programs are kept: by default the user's cache, else the checkout's own.
+fn kept() -> PathBuf {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let cache = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+    variable(KEPT).unwrap_or_else(|| cache.map_or_else(folder, |cache| cache.join("oarlock/peers")))
+}
+
+/// What the tests of the gate take of upstream.
+pub(crate) const GATE: &[&str] = &["etcd", "etcd-3.5", "etcdctl", "etcdutl", "nats-server"];
+/// What all tests take of upstream.
+pub(crate) const ALL: &[&str] = &[
+    "etcd",
+    "etcd-3.5",
+    "etcdctl",
+    "etcdutl",
+    "nats-server",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+    "k9s",
+];
+
+/// Builds programs before the tests that take them run: a compiler beside them would make their waits long. Where nothing can be built,
 /// those tests say that they show nothing.
-pub(crate) fn prepare() {
-    let names = [
-        &SERVERS[..],
-        &[
-            "etcd-3.5",
-            "etcdctl",
-            "etcdutl",
-            "kube-controller-manager",
-            "kube-scheduler",
-            "kubectl",
-            "kubelet",
-            "nats-server",
-            "k9s",
-        ],
-    ]
-    .concat();
-    if let Err(error) = build(&folder(), &names) {
+pub(crate) fn prepare(names: &[&str]) {
+    if let Err(error) = build(&folder(), names) {
         say(&format!("no peers: {error:#}"));
     }
     if let Err(error) = build::forget_caches(&folder()) {

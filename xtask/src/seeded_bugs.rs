@@ -1,93 +1,117 @@
 //! A safety rule counts only when the suite can fail for it: each planted bug is switched on and its test must turn red.
 //!
-//! A bug is planted behind `seeded_bug!("…")` (`libs/seeded-bug`). Everything that holds one is built once, with all of them asleep, in a target
-//! folder of its own; each test runs with its bug awake. For tests of real processes it is the program that is built so; the test is the
-//! ordinary one.
+//! A bug is planted behind `seeded_bug!("…")` (`libs/seeded-bug`). Debug builds hold all of them, asleep, so the executables of the ordinary tests serve
+//! here too: each test runs with its bug awake, in its own process or in the program that it starts.
 
 mod bugs;
-mod nursery;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, ensure};
 
-use crate::tool::{root, rust_files, say, seconds};
-use bugs::{BUGS, Bug};
-use nursery::Nursery;
+use crate::compile::{Executable, compile};
+use crate::tests::queue::{self, Task};
+use crate::tests::skips;
+use crate::tool::{capture, processors, root, rust_files, say, seconds};
+pub(crate) use bugs::{BUGS, Bug};
 
-/// How many bugs are tried at once.
-const LANES: usize = 2;
+/// Names the bug that a process of a debug build wakes.
+const AWAKE: &str = "OARLOCK_SEEDED_BUG";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only this bug.
     #[arg(long)]
     only: Option<String>,
-    /// Leave out the proof that each test passes without its bug; the ordinary tests give it too.
-    #[arg(long)]
-    after_tests: bool,
 }
 
-impl Args {
-    /// Every bug, when all tests have just passed.
-    pub(crate) fn after_tests() -> Self {
-        Self { only: None, after_tests: true }
-    }
-}
-
-/// Switches on each bug in turn; fails when one survives, or when anything but its own test fails.
+/// Shows that each test passes without its bug and fails with it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let planted = planted()?;
-    let rows: BTreeSet<String> = BUGS.iter().map(|bug| bug.name.to_owned()).collect();
-    ensure!(planted == rows, "planted bugs and rows differ: {:?}", planted.symmetric_difference(&rows));
+    complete()?;
     let bugs: Vec<&Bug> = BUGS.iter().filter(|bug| args.only.as_deref().is_none_or(|only| only == bug.name)).collect();
     ensure!(!bugs.is_empty(), "no such bug");
-
-    let (took, nursery) = seconds(|| Nursery::build(&bugs))?;
-    say(&format!("built in {took:.0} s"));
-    if !args.after_tests {
-        in_lanes(&bugs, |bug| {
-            nursery.passes(bug)?;
-            say(&format!("{:<28} passes {}", "no bug", bug.test));
-            Ok(())
-        })?;
-    }
-    let table = in_lanes(&bugs, |bug| {
-        let (took, verdict) = seconds(|| nursery.verdict(bug))?;
-        let outcome = if verdict.is_ok() { "caught by" } else { "MISSED by" };
-        let why = verdict.as_ref().err().map_or(String::new(), |why| format!("\n{why}"));
-        say(&format!("{:<28} {outcome} {} ({took:.0} s){why}", bug.name, bug.test));
-        let row = format!("{:<28} {outcome} {:<70} {:<18} {took:>5.1} s", bug.name, bug.test, bug.package);
-        Ok((row, verdict.is_err().then_some(bug.name)))
-    })?;
-    let (rows, survived): (Vec<_>, Vec<_>) = table.into_iter().unzip();
-    say(&format!("\n{}", rows.join("\n")));
-    let survived: Vec<&str> = survived.into_iter().flatten().collect();
-    ensure!(survived.is_empty(), "seeded bugs missed: {}", survived.join(", "));
+    let executables = compile()?;
+    let executables = &executables;
+    let task = |bug: &'static Bug| {
+        let run = move || Ok((bug, bug.passes_asleep(executables)?.and(bug.is_caught(executables)?)));
+        Task { seconds: bug.seconds(), real_time: bug.real_time(), run: Box::new(run) }
+    };
+    let tried = queue::run(bugs.into_iter().map(task).collect(), processors())?;
+    let missed: Vec<_> = tried.iter().filter_map(|(bug, verdict)| verdict.is_err().then_some(bug.name)).collect();
+    ensure!(missed.is_empty(), "seeded bugs missed: {}", missed.join(", "));
     Ok(())
 }
 
-/// Does something about every bug, in each lane about one at a time; what came of it is in the bugs' order.
-fn in_lanes<T: Send>(bugs: &[&Bug], action: impl Fn(&Bug) -> anyhow::Result<T> + Sync) -> anyhow::Result<Vec<T>> {
-    let next = AtomicUsize::new(0);
-    let lane = || {
-        let mut done = Vec::new();
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(bug) = bugs.get(place) else { return Ok(done) };
-            // No lane begins another one when something cannot be done.
-            let outcome = action(bug).inspect_err(|_| next.store(bugs.len(), Ordering::Relaxed))?;
-            done.push((place, outcome));
+/// Fails when a bug in the sources has no row, or a row no bug.
+pub(crate) fn complete() -> anyhow::Result<()> {
+    let planted = planted()?;
+    let rows: BTreeSet<String> = BUGS.iter().map(|bug| bug.name.to_owned()).collect();
+    ensure!(planted == rows, "planted bugs and rows differ: {:?}", planted.symmetric_difference(&rows));
+    Ok(())
+}
+
+impl Bug {
+    /// What its test is called in reports.
+    pub(crate) fn title(&self) -> String {
+        format!("{} with the seeded bug {}", self.test, self.name)
+    }
+
+    /// What it is expected to take; a world under virtual time and a real process take longer than the rest.
+    pub(crate) fn seconds(&self) -> f64 {
+        if self.program || !self.real_time() { 30.0 } else { 3.0 }
+    }
+
+    /// Whether its test notices how long it waits for a processor.
+    pub(crate) fn real_time(&self) -> bool {
+        self.package != crate::tests::VIRTUAL
+    }
+
+    /// Whether its own test, and nothing else, fails with it; if not, why. Prints a line.
+    ///
+    /// # Errors
+    /// When there is no such test, or it cannot be run.
+    pub(crate) fn is_caught(&self, executables: &[Executable]) -> anyhow::Result<Result<(), String>> {
+        let (took, (passed, text)) = seconds(|| self.test(executables, self.name))?;
+        let verdict = match failed(&text).as_slice() {
+            [own] if own.ends_with(self.test) && !passed => Ok(()),
+            [] if passed && self.ran(&text) => Err("its test passes with it".to_owned()),
+            [] => Err(format!("its test did not come to an end\n{text}")),
+            others => Err(format!("{} failed\n{text}", others.join(", "))),
+        };
+        let outcome = if verdict.is_ok() { "caught by" } else { "MISSED by" };
+        let why = verdict.as_ref().err().map_or(String::new(), |why| format!("\n{why}"));
+        say(&format!("{took:>6.1} s  {} {outcome} {}{why}", self.name, self.test));
+        Ok(verdict)
+    }
+
+    fn passes_asleep(&self, executables: &[Executable]) -> anyhow::Result<Result<(), String>> {
+        let (passed, text) = self.test(executables, "")?;
+        let passes = passed && failed(&text).is_empty() && self.ran(&text);
+        if !passes {
+            say(&format!("{} fails without {}\n{text}", self.test, self.name));
         }
-    };
-    let lanes: anyhow::Result<Vec<_>> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..LANES).map(|_| scope.spawn(lane)).collect();
-        lanes.into_iter().map(|lane| lane.join().map_err(|_| anyhow!("a lane panicked"))?).collect()
-    });
-    let mut done: Vec<(usize, T)> = lanes?.into_iter().flatten().collect();
-    done.sort_unstable_by_key(|(place, _)| *place);
-    Ok(done.into_iter().map(|(_, outcome)| outcome).collect())
+        Ok(if passes { Ok(()) } else { Err("its test fails without it".to_owned()) })
+    }
+
+    /// Runs its test, with a bug awake or (empty) with none; whether it passed, and what it printed.
+    fn test(&self, executables: &[Executable], awake: &str) -> anyhow::Result<(bool, String)> {
+        let own = |test: &&Executable| test.package == self.package && test.suite.as_deref() == self.suite;
+        let found = executables.iter().find(own);
+        let executable = found.with_context(|| format!("no such tests: {} {:?}", self.package, self.suite))?;
+        let mut command = if self.real_time() { executable.command() } else { executable.nice() };
+        skips::told(&mut command).arg(self.test).env(AWAKE, awake);
+        capture(&mut command)
+    }
+
+    fn ran(&self, text: &str) -> bool {
+        let end = format!("{} ... ok", self.test);
+        text.lines().any(|line| line.starts_with("test ") && line.ends_with(&end))
+    }
+}
+
+/// The tests that libtest reports as failed.
+fn failed(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED")).collect()
 }
 
 /// The bugs that are planted in the sources.

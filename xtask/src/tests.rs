@@ -1,160 +1,166 @@
-//! The workspace's tests: built by cargo, started by us.
+//! The workspace's tests and seeded bugs, in one queue.
 
-mod failures;
+pub(crate) mod flaky;
+mod later;
+mod libtest;
+mod plan;
+pub(crate) mod queue;
+pub(crate) mod skips;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, anyhow, ensure};
-use cargo_metadata::{Artifact, Message, MetadataCommand, Package};
+use anyhow::{Context, ensure};
 
-use crate::tool::{capture_in, cargo, root, run as exec, say, target};
+use crate::compile::Executable;
+use crate::seeded_bugs::{BUGS, Bug};
+use crate::since::{self, Affected};
+use crate::tool::{processors, root, say, seconds, target};
+use flaky::{Failure, Flaky};
+use plan::Durations;
+use queue::Task;
 
-/// Whose tests are all in virtual time: they do not notice how long they wait for a processor.
-const VIRTUAL: &str = "oarlock-tests-sim";
-/// Whose tests mostly wait for real processes, so that there is room for one more of them than there are processors.
-pub(crate) const WAITING: &str = "oarlock-tests-integration";
+/// Its tests are all in virtual time: they do not notice how long they wait for a processor.
+pub(crate) const VIRTUAL: &str = "oarlock-tests-sim";
+/// The tests of whole programs.
+pub(crate) const INTEGRATION: &str = "oarlock-tests-integration";
+/// How long tests took in an earlier run: it decides the order and what runs together, nothing else.
+const DURATIONS: &str = "tests/durations.toml";
+/// Processor time that each sweep of seeds may use in the gate. Seconds.
+const SEED_BUDGET: &str = "60";
 
-/// An executable with tests.
-pub(crate) struct Test {
-    pub(crate) package: String,
-    /// `--test` target of the package; none: the tests inside its library or program.
-    pub(crate) suite: Option<String>,
-    path: PathBuf,
-    /// Where it is started: its package's folder.
-    home: PathBuf,
+/// Which tests run.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Tier {
+    /// What every change passes.
+    Gate,
+    /// Everything.
+    Nightly,
 }
 
-/// Builds everything and runs every test. What is in virtual time fills the pauses of the others. In the end lists what was left out on this machine, and
-/// why tests failed.
+/// What is run.
+#[derive(Clone, Copy)]
+pub(crate) struct Selection<'a> {
+    pub(crate) tier: Tier,
+    /// None: all packages.
+    pub(crate) affected: Option<&'a Affected>,
+    pub(crate) bugs: bool,
+}
+
+/// What a task of the queue did.
+struct Done {
+    failures: Vec<Failure>,
+    passed: usize,
+    /// The executable, and how long each of its tests took.
+    took: (String, Vec<(String, f64)>),
+}
+
+/// Runs the tests of these executables and the seeded bugs; prints what failed, what is flaky and what was left out.
 ///
 /// # Errors
-/// When something does not build, or when a test failed, after everything has run.
-pub(crate) fn run() -> anyhow::Result<()> {
-    fs::write(skipped(), "")?;
-    let mut tests = built(cargo().args(["test", "--workspace"]))?;
-    tests.sort_by(|a, b| (&a.package, &a.suite).cmp(&(&b.package, &b.suite)));
-    let (beside, tests): (Vec<Test>, Vec<Test>) = tests.into_iter().partition(|test| test.package == VIRTUAL);
-    let failed = std::thread::scope(|scope| -> anyhow::Result<Vec<Failed>> {
-        let beside = scope.spawn(|| failing(&beside, |test| test.run_beside()));
-        let mut failed = failing(&tests, Test::run)?;
-        failed.extend(beside.join().map_err(|_| anyhow!("what ran beside panicked"))??);
-        Ok(failed)
-    })?;
-    let docs = exec(cargo().args(["test", "--workspace", "--doc"]));
-    let left_out = fs::read_to_string(skipped())?;
-    say(&format!("tests that were left out on this machine: {}\n{left_out}", left_out.lines().count()));
-    for Failed { name, why } in &failed {
-        say(&format!("tests failed in {name}\n{}", why.join("\n")));
-    }
-    ensure!(failed.is_empty(), "tests failed");
-    docs
-}
-
-/// Where tests write that they are left out (`oarlock_testkit::skipped!`).
-fn skipped() -> PathBuf {
-    target().join("skipped")
-}
-
-/// Builds the tests that a command of cargo would run.
-///
-/// # Errors
-/// When something does not build.
-pub(crate) fn built(tests: &mut Command) -> anyhow::Result<Vec<Test>> {
-    let packages = MetadataCommand::new().current_dir(root()).no_deps().exec().context("cargo metadata")?.packages;
-    tests.args(["--no-run", "--message-format", "json-render-diagnostics"]).current_dir(root());
-    let out = tests.stderr(Stdio::inherit()).output().context("cargo: not started")?;
-    ensure!(out.status.success(), "tests do not build");
-    let mut found = Vec::new();
-    for message in Message::parse_stream(out.stdout.as_slice()) {
-        if let Message::CompilerArtifact(artifact) = message? {
-            found.extend(Test::of(artifact, &packages)?);
+/// When a test failed that does not pass when it is run again alone, when a seeded bug is missed, and when a test was left out that is not expected to be; after everything has run.
+pub(crate) fn run(executables: &[Executable], selection: Selection) -> anyhow::Result<()> {
+    skips::reset()?;
+    let known = durations()?;
+    let Selection { tier, affected, bugs } = selection;
+    let later = later::listed()?;
+    let mut tasks = Vec::new();
+    for executable in executables {
+        let package = &executable.package;
+        let mut tests = executable.tests()?;
+        tests.retain(|test| since::selects(affected, package, test));
+        if tier == Tier::Gate {
+            tests.retain(|test| !later.iter().any(|row| row.holds(package, test)));
+        }
+        let known = known.get(&executable.name());
+        let expected = |test: &str| known.and_then(|tests| tests.get(test)).copied().unwrap_or(usual(package));
+        for batch in plan::batches(&tests, expected) {
+            let seconds = batch.seconds;
+            let run = move || tested(executable, tier, &batch.tests);
+            tasks.push(Task { seconds, real_time: executable.package != VIRTUAL, run: Box::new(run) });
         }
     }
-    Ok(found)
+    for bug in BUGS.iter().filter(|bug| bugs && since::selects(affected, bug.package, bug.test)) {
+        let run = move || tried(executables, bug);
+        tasks.push(Task { seconds: bug.seconds(), real_time: bug.real_time(), run: Box::new(run) });
+    }
+    let done = queue::run(tasks, processors())?;
+    let passed: usize = done.iter().map(|done| done.passed).sum();
+    let mut measured = Durations::new();
+    let mut failures = Vec::new();
+    for done in done {
+        measured.entry(done.took.0).or_default().extend(done.took.1);
+        failures.extend(done.failures);
+    }
+    fs::write(target().join("durations.toml"), toml::to_string(&plan::worth_keeping(measured))?)?;
+    let Flaky { flaky, red } = flaky::judge(failures, |failure| again(executables, tier, failure))?;
+    let left_out = skips::judge();
+    let skipped = left_out.as_ref().copied().unwrap_or_default();
+    say(&format!("\n{} passed, {} failed, {skipped} skipped", passed + flaky, red));
+    ensure!(red == 0, "tests failed");
+    left_out.map(|_| ())
 }
 
-/// Runs tests; those that failed.
-fn failing(tests: &[Test], run: impl Fn(&Test) -> anyhow::Result<(bool, String)>) -> anyhow::Result<Vec<Failed>> {
-    let mut failed = Vec::new();
-    for test in tests {
-        let (passed, said) = run(test)?;
-        if !passed {
-            failed.push(Failed { name: test.name(), why: failures::of(&said) });
-        }
+/// Runs tests of one executable.
+fn tested(executable: &Executable, tier: Tier, tests: &[String]) -> anyhow::Result<Done> {
+    let mut command = if executable.package == VIRTUAL { executable.nice() } else { executable.command() };
+    skips::told(&mut command).env("OARLOCK_XTASK", target().join("debug/xtask"));
+    if tier == Tier::Gate {
+        command.env("OARLOCK_SEED_BUDGET", SEED_BUDGET);
     }
-    Ok(failed)
+    let (took, ran) = seconds(|| libtest::run(&mut command, tests))?;
+    let what = match tests {
+        [test] => test.clone(),
+        tests => format!("{} tests", tests.len()),
+    };
+    say(&format!("{took:>6.1} s  {}: {what}", executable.name()));
+    if !ran.failed.is_empty() {
+        say(&ran.text);
+    }
+    let failure = |test: &String| Failure {
+        executable: executable.name(),
+        test: test.clone(),
+        bug: None,
+        why: libtest::panics(&ran.text).into_iter().filter(|panic| panic.starts_with(&format!("{test}: "))).collect(),
+    };
+    let failures: Vec<Failure> = ran.failed.iter().map(failure).collect();
+    Ok(Done { passed: tests.len() - failures.len(), failures, took: (executable.name(), ran.took) })
 }
 
-/// An executable of which tests failed.
-struct Failed {
-    name: String,
-    why: Vec<String>,
+/// Tries one seeded bug.
+fn tried(executables: &[Executable], bug: &'static Bug) -> anyhow::Result<Done> {
+    let failure = |why: String| Failure {
+        executable: bug.package.to_owned(),
+        test: bug.title(),
+        bug: Some(bug),
+        why: why.lines().take(1).map(str::to_owned).collect(),
+    };
+    let failures: Vec<Failure> = bug.is_caught(executables)?.err().map(failure).into_iter().collect();
+    Ok(Done { passed: 1 - failures.len(), failures, took: (String::new(), Vec::new()) })
 }
 
-impl Test {
-    fn of(artifact: Artifact, packages: &[Package]) -> anyhow::Result<Option<Self>> {
-        let package = packages.iter().find(|package| package.id == artifact.package_id);
-        let (Some(path), Some(package), true) = (artifact.executable, package, artifact.profile.test) else {
-            return Ok(None);
-        };
-        let home = package.manifest_path.parent().context("a package without a folder")?.into();
-        let suite = artifact.target.is_test().then_some(artifact.target.name);
-        Ok(Some(Self { package: package.name.to_string(), suite, path: path.into(), home }))
-    }
-
-    /// Its command, as cargo would give it.
-    pub(crate) fn command(&self) -> Command {
-        self.of_program(Command::new(&self.path))
-    }
-
-    /// Runs a command for it in its folder; whether it passed, and what it said.
-    pub(crate) fn capture(&self, command: &mut Command) -> anyhow::Result<(bool, String)> {
-        capture_in(&self.home, command)
-    }
-
-    /// All of it, with its output in ours; whether it passed, and what it said.
-    fn run(&self) -> anyhow::Result<(bool, String)> {
-        say(&format!("     Running {}", self.name()));
-        let mut command = self.command();
-        if self.package == WAITING {
-            let threads = std::thread::available_parallelism()?.get() + 1;
-            command.args(["--test-threads", &threads.to_string()]);
+/// Runs what failed once more; whether it passes now.
+fn again(executables: &[Executable], tier: Tier, failure: &Failure) -> anyhow::Result<bool> {
+    let done = match failure.bug {
+        Some(bug) => tried(executables, bug)?,
+        None => {
+            let executable = executables.iter().find(|executable| executable.name() == failure.executable);
+            tested(executable.context("it ran before")?, tier, std::slice::from_ref(&failure.test))?
         }
-        let mut child = command.current_dir(&self.home).stdout(Stdio::piped()).spawn().with_context(|| self.name())?;
-        let mut said = String::new();
-        for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n')) {
-            let line = line?;
-            let line = String::from_utf8_lossy(&line);
-            say(&line);
-            said = said + &line + "\n";
-        }
-        Ok((child.wait()?.success(), said))
-    }
+    };
+    Ok(done.failures.is_empty())
+}
 
-    /// Runs a command for it in its folder, with its output in ours; whether it passed.
-    pub(crate) fn show(&self, command: &mut Command) -> anyhow::Result<bool> {
-        Ok(command.current_dir(&self.home).status().with_context(|| self.name())?.success())
+/// How many seconds a test of the package takes of which nothing is known.
+fn usual(package: &str) -> f64 {
+    match package {
+        INTEGRATION | VIRTUAL => 10.0,
+        _ => 0.1,
     }
+}
 
-    /// All of it with what others leave of the processors; it is shown when it is over. Whether it passed, and what it said.
-    fn run_beside(&self) -> anyhow::Result<(bool, String)> {
-        let mut nice = Command::new("nice");
-        nice.args(["-n", "19"]).arg(&self.path);
-        let (passed, text) = self.capture(&mut self.of_program(nice))?;
-        say(&format!("     Running {}\n{text}", self.name()));
-        Ok((passed, text))
-    }
-
-    fn of_program(&self, mut command: Command) -> Command {
-        command.env("CARGO_MANIFEST_DIR", &self.home).env("CARGO_PKG_NAME", &self.package);
-        command.env("OARLOCK_SKIPPED", skipped());
-        command
-    }
-
-    fn name(&self) -> String {
-        self.suite.as_ref().map_or_else(|| self.package.clone(), |suite| format!("{} --test {suite}", self.package))
-    }
+fn durations() -> anyhow::Result<Durations> {
+    let path: PathBuf = root().join(DURATIONS);
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    toml::from_str(&text).context(DURATIONS)
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 
@@ -15,12 +16,22 @@ pub(crate) fn target() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
+/// The moment, on the machine's own clock.
+#[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 /// How many seconds an action took, and what came of it.
 pub(crate) fn seconds<T>(action: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(f64, T)> {
-    #[expect(clippy::disallowed_methods, reason = "a chore measures real time")]
-    let start = std::time::Instant::now();
+    let start = now();
     let outcome = action()?;
     Ok((start.elapsed().as_secs_f64(), outcome))
+}
+
+/// How many processors this process may use.
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Runs a command in the workspace's folder; its output goes to ours.

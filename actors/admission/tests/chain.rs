@@ -1,11 +1,9 @@
 //! The chain: order, and the guard around every stage.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::common::{World, decode, resource};
 use async_trait::async_trait;
-use common::{World, decode, resource};
 use oarlock_admission::{AdmissionStage, Attributes, Chain, Operation, Subject, table};
 use oarlock_meta::Status;
 use serde_json::json;

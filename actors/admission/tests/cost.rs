@@ -1,8 +1,6 @@
 //! What the stages cost a small pod in a namespace without quotas and limit ranges. The aim is 4 µs in a release build.
 
-mod common;
-
-use common::{Ask, World, decode, resource};
+use crate::common::{Ask, World, decode, resource};
 use oarlock_admission::Operation;
 use oarlock_runtime::clock;
 use serde_json::json;

@@ -1,5 +1,4 @@
 //! Policies that are judged in other processes, in memory and by a clock that jumps.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,6 @@
 //! ValidatingAdmissionPolicies: which requests they are about, and what becomes of those.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
-
-mod common;
-
-use common::{Admitted, Ask, Only, World, decode, resource};
+use crate::common::{Admitted, Ask, Only, World, decode, resource};
 use oarlock_admission::Operation;
 use oarlock_admission::policy::{Action, Asked, Input, Policy, Question, Request, judge};
 use oarlock_meta::Status;

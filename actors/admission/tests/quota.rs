@@ -1,8 +1,6 @@
 //! What a quota is charged, and that the charge commits with the object or not at all.
 
-mod common;
-
-use common::{World, resource};
+use crate::common::{World, resource};
 use oarlock_meta::Revision;
 use oarlock_registry::index;
 use oarlock_storage::Expect;

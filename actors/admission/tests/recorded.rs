@@ -1,11 +1,7 @@
 //! The stages against what a live v1.35.0 kube-apiserver answered to the same requests in the same state (tests/data/cases.jsonl: one world
 //! and its requests a line). Only admission's answers were recorded; validation has its own tests.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "helpers of tests")]
-
-mod common;
-
-use common::{Ask, World, decode, encode, resource};
+use crate::common::{Ask, World, decode, encode, resource};
 use oarlock_admission::Operation;
 use serde_json::{Value, json};
 

@@ -1,7 +1,5 @@
 //! Whatever a client sends as a token, a certificate or a header, the answer is a refusal and never a panic.
 
-#![allow(clippy::unwrap_used, reason = "a test")]
-
 use http::{HeaderMap, HeaderValue};
 use oarlock_auth::tokens::{DEFAULT_ISSUER, Found, FoundPod, Lookup, Verifier};
 use oarlock_auth::{Authenticators, PeerCertificates, impersonation};

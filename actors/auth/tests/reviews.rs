@@ -2,15 +2,7 @@
 //! filled by their controller) and its answers to SubjectAccessReviews are recorded in `data/reviews/recorded.json`.
 //!
 //! To record again, start upstream's etcd, kube-apiserver and kube-controller-manager and run
-//! `UPSTREAM_KUBECONFIG=… cargo test -p oarlock-auth --test reviews -- --ignored record`.
-
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test: what is not as recorded must stop it"
-)]
+//! `UPSTREAM_KUBECONFIG=… cargo test -p oarlock-auth --test all -- --ignored record`.
 
 use std::path::PathBuf;
 

@@ -14,6 +14,7 @@ use oarlock_kubelet::{Fleet, NodeConfig};
 use oarlock_meta::{GroupResource, Revision, Status};
 use oarlock_runtime::{Life, Options, System, clock};
 use oarlock_schema::{Resource, resource};
+use oarlock_testkit::wait::Progress;
 
 const NODES: u16 = 100;
 const PODS: usize = 100;
@@ -116,9 +117,9 @@ async fn a_pod_takes_less_than_two_kilobytes_on_its_node() {
     let client = Client::new(Arc::new(Api { running: running.clone() }));
     let fleet = Fleet::new(system.clone());
     let wait = async |wanted: usize| {
-        let deadline = clock::after(Duration::from_secs(300));
+        let mut progress = Progress::default();
         while running.load(Ordering::Relaxed) < wanted as u64 {
-            assert!(!deadline.passed(), "{running:?} of {wanted} run");
+            assert!(!progress.stalled(running.load(Ordering::Relaxed)), "{wanted} are to run: {progress}");
             clock::sleep(Duration::from_millis(20)).await;
         }
     };

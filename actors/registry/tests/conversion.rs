@@ -1,7 +1,5 @@
 //! Objects of one stored form served in two versions.
 
-#![cfg(test)]
-
 use oarlock_registry::kind;
 use oarlock_schema::{Obj, Resource, resource};
 

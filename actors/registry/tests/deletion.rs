@@ -1,7 +1,5 @@
 //! What a DELETE does, decided purely: removal, marking, finalizers, grace.
 
-#![cfg(test)]
-
 use oarlock_client::{DeleteOptions, Propagation};
 use oarlock_meta::Time;
 use oarlock_registry::delete::{Now, Plan, is_finished, plan};

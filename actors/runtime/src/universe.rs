@@ -20,6 +20,13 @@ pub const SEED: &str = "OARLOCK_SEED";
 /// The environment variable that says how many seeds a sweep over threads runs, or which: `700..1000`.
 pub const SEEDS: &str = "OARLOCK_SEEDS";
 
+/// The environment variable that bounds the processor time of a sweep over threads, in seconds: no seed is begun beyond it, but for the first
+/// [`FEWEST`].
+pub const BUDGET: &str = "OARLOCK_SEED_BUDGET";
+
+/// So many seeds a sweep over threads always runs: of fewer nobody can say which faults strike often enough.
+pub const FEWEST: u64 = 40;
+
 /// Of so many seeds in a row that a sweep over threads runs, the first runs twice.
 const COMPARED: u64 = 8;
 
@@ -84,12 +91,12 @@ impl Universe {
         only().unwrap_or(seeds).map(|seed| Self::run_twice(seed, &test).hash).collect()
     }
 
-    /// As [`Universe::sweep`] for what takes longer: under the seeds below `count` (or those of `$OARLOCK_SEEDS`), a universe at a time on each
-    /// processor. One in eight, and a seed that runs alone, runs twice: that shows as well that nothing but the seed decides. Returns what became of
+    /// As [`Universe::sweep`] for what takes longer: under the seeds below `count` (or those of `$OARLOCK_SEEDS`), as far as `$OARLOCK_SEED_BUDGET`
+    /// reaches, a universe at a time on each processor. One in eight, and a seed that runs alone, runs twice: that shows as well that nothing but the seed decides. Returns what became of
     /// each seed, in their order, without the events.
     ///
     /// # Panics
-    /// As [`Universe::sweep`], and when `$OARLOCK_SEEDS` says nothing; no seed is begun after one that failed.
+    /// As [`Universe::sweep`], and when `$OARLOCK_SEEDS` or `$OARLOCK_SEED_BUDGET` says nothing; no seed is begun after one that failed.
     #[expect(clippy::panic, reason = "it fails the test that runs in it")]
     pub fn sweep_threads<T: Send, F: Future<Output = T>>(
         count: u64,
@@ -98,20 +105,36 @@ impl Universe {
         let given = std::env::var(SEEDS).map_or(Ok(0..count), |text| range(&text).ok_or(text));
         let given =
             given.unwrap_or_else(|text| panic!("{SEEDS}={text}: neither a number of seeds nor a range, as 700..1000"));
-        let seeds = only().unwrap_or(given);
+        let budget = std::env::var(BUDGET).ok().map(|text| match text.parse() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => panic!("{BUDGET}={text}: not a number of seconds"),
+        });
+        Self::sweep_within(only().unwrap_or(given), budget, test)
+    }
+
+    fn sweep_within<T: Send, F: Future<Output = T>>(
+        seeds: Range<u64>,
+        budget: Option<Duration>,
+        test: impl Fn(u64) -> F + Sync,
+    ) -> Vec<(u64, Outcome<T>)> {
+        let spent = AtomicU64::new(0);
         let next = AtomicU64::new(seeds.start);
         let work = || {
             let stop = Stop(&next);
             let mut done = Vec::new();
             loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
-                if !seeds.contains(&seed) {
+                let spent_up =
+                    budget.is_some_and(|budget| Duration::from_nanos(spent.load(Ordering::Relaxed)) >= budget);
+                if !seeds.contains(&seed) || (spent_up && seed - seeds.start >= FEWEST) {
                     std::mem::forget(stop);
                     return done;
                 }
                 let test = || test(seed);
+                let before = processor_time();
                 let compared = (seed - seeds.start).is_multiple_of(COMPARED);
                 let outcome = if compared { Self::run_twice(seed, &test) } else { Self::run(seed, test) };
+                spent.fetch_add(processor_time().saturating_sub(before).as_nanos() as u64, Ordering::Relaxed);
                 done.push((seed, Outcome { events: Vec::new(), ..outcome }));
             }
         };
@@ -140,6 +163,12 @@ impl Universe {
         assert_eq!(first.hash, second.hash, "seed {seed} is not deterministic");
         first
     }
+}
+
+/// What the current thread has had of a processor so far. It is no part of any universe.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// The one seed that is wanted, if one is.
@@ -204,7 +233,20 @@ fn replay(seed: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::range;
+    use std::time::Duration;
+
+    use super::{FEWEST, Universe, range};
+
+    #[test]
+    fn a_sweep_ends_with_its_budget_and_shows_the_fewest_seeds_all_the_same() {
+        let seeds = |budget| -> Vec<u64> {
+            let swept = Universe::sweep_within(100..200, budget, |seed| async move { seed });
+            swept.into_iter().map(|(_, outcome)| outcome.value).collect()
+        };
+        assert_eq!(seeds(Some(Duration::ZERO)), (100..100 + FEWEST).collect::<Vec<_>>());
+        assert_eq!(seeds(Some(Duration::MAX)), (100..200).collect::<Vec<_>>());
+        assert_eq!(seeds(None), (100..200).collect::<Vec<_>>());
+    }
 
     #[test]
     fn seeds_are_a_number_or_a_range() {

@@ -1,13 +1,10 @@
 //! Bodies that rest: a store that keeps almost none in memory answers as one that keeps all.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::common::{PODS, Small, create, json, pod, soon, start_with, stop, system};
 use bytes::Bytes;
-use common::{PODS, Small, json, pod, soon, start_with, stop, system};
 use oarlock_meta::Revision;
 use oarlock_storage::testing::rng::Rng;
 use oarlock_storage::{Append, EmbeddedLog, Expect, Key, Log, MemoryLog, embedded};
@@ -104,7 +101,7 @@ async fn bodies_rest_when_no_window_needs_them_and_after_a_restart() {
     let resting = |store: &Store| store.view().list(PODS).iter().filter(|entry| entry.bytes().is_none()).count();
     let store = start_with(&system, Arc::new(log.clone()), cold("first")).await;
     for n in 0..100 {
-        store.write(common::create(n, "x".repeat(1000)), soon()).await.unwrap();
+        store.write(create(n, "x".repeat(1000)), soon()).await.unwrap();
     }
     assert!((60..100).contains(&resting(&store)), "{} rest, the window has room for a few", resting(&store));
     let (before, revision) = (listed(&store, None).await.unwrap(), store.view().applied());
@@ -126,7 +123,7 @@ async fn what_memory_has_no_room_for_comes_back_from_the_disk() {
     let options = Options { cold, window_bytes: 16 << 10, ..Options::default() };
     let store = start_with(&system, Arc::new(MemoryLog::new()), options).await;
     for n in 0..1000 {
-        store.write(common::create(n, "x".repeat(1000)), soon()).await.unwrap();
+        store.write(create(n, "x".repeat(1000)), soon()).await.unwrap();
     }
     let all = listed(&store, None).await.unwrap();
     assert!((0..1000).all(|n| all[&n.to_string()].len() > 1000));

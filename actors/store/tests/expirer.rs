@@ -1,12 +1,9 @@
 //! Expiry in virtual time: what is due goes, what was touched stays; what was there before the expirer counts too.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{PODS, create, pod, put, soon, start, system};
+use crate::common::{PODS, create, pod, put, soon, start, system};
 use jiff::{SignedDuration, Timestamp};
 use oarlock_runtime::clock;
 use oarlock_storage::MemoryLog;

@@ -1,13 +1,10 @@
 //! An export is the state at one revision, whatever is written meanwhile, and the same as what the log itself holds.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::common::{Small, json, pod, soon, start_with, system};
 use bytes::Bytes;
-use common::{Small, json, pod, soon, start_with, system};
 use futures::TryStreamExt;
 use futures::future::{join, join_all};
 use oarlock_storage::snapshot::Object;

@@ -1,16 +1,13 @@
 //! The store over a log that loses answers, drops and delays writes, stalls, repeats and compacts: what callers were
 //! told is compared with what the log really did, by a checker that shares no code with the store.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::common::{PODS, json, pod, start, stop, system};
 use bytes::Bytes;
-use common::{PODS, json, pod, start, stop, system};
 use oarlock_runtime::{Gate, clock};
 use oarlock_storage::testing::faulty::{Faults, FaultyLog};
 use oarlock_storage::testing::recording::{History, RecordingLog};

@@ -1,13 +1,10 @@
 //! A watcher that reads nothing for 30 s under 5,000 writes a second then gets every event, or exactly one 410; memory
 //! stays within the window all the time, and a watcher beside it that keeps reading misses nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{PODS, pod, put, soon, start_with, stop, system};
+use crate::common::{PODS, pod, put, soon, start_with, stop, system};
 use oarlock_runtime::clock;
 use oarlock_storage::{MemoryLog, Revision};
 use oarlock_store::{Interest, Options, WatchCursor};

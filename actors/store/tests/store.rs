@@ -1,12 +1,9 @@
 //! The store as its callers see it: answers, conflicts, durability before visibility, restarts, faults of the disk.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{PODS, create, json, pod, put, soon, start, start_with, stop, system};
+use crate::common::{PODS, create, json, pod, put, soon, start, start_with, stop, system};
 use oarlock_runtime::clock;
 use oarlock_storage::embedded;
 use oarlock_storage::testing::faulty::{Faults, FaultyLog};

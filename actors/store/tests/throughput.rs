@@ -1,6 +1,7 @@
 //! Figures, not promises: `cargo test --release -p oarlock-store --test throughput -- --ignored --nocapture`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+#[expect(dead_code, reason = "the other tests use the rest")]
 mod common;
 
 use std::sync::Arc;

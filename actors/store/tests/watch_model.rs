@@ -1,6 +1,5 @@
 //! Watches against a model: over random histories, evictions and reading habits, every watcher gets exactly the events
 //! that a naive filter of the history gives, in order, or one 410; and nothing else.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::sync::Arc;
 

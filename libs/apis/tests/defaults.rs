@@ -1,10 +1,6 @@
 //! Defaults, compared byte for byte with what a live upstream server made of the same requests (`tests/record.py`).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
-#[path = "support/recorded.rs"]
-mod common;
-
+use crate::common;
 use oarlock_codec::json;
 use oarlock_schema::{Obj, canonical};
 

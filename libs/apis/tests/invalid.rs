@@ -1,10 +1,6 @@
 //! Errors and warnings, compared with those of a live upstream server for the same requests (`tests/record.py`).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
-#[path = "support/recorded.rs"]
-mod common;
-
+use crate::common;
 use oarlock_meta::{ErrorList, GroupKind, Status};
 use serde_json::Value;
 

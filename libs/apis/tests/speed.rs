@@ -1,9 +1,8 @@
-//! How long the rules take for a small pod. Run by hand: `cargo test --release -p oarlock-apis --test speed -- --ignored --nocapture`.
+//! How long the rules take for a small pod. Run by hand: `cargo test --release -p oarlock-apis --test all -- --ignored --nocapture speed`.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, clippy::indexing_slicing)]
+#![allow(clippy::disallowed_methods, reason = "it measures real time")]
 
-#[path = "support/recorded.rs"]
-mod common;
+use crate::common;
 
 #[test]
 #[ignore = "measures"]

@@ -1,5 +1,4 @@
 //! The HTTPS transport against a server that misbehaves on purpose.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use oarlock_client::{Client, DeleteOptions, Endpoint, Event, Https, ListOptions}
 use oarlock_meta::Revision;
 use oarlock_pki::{Pki, ServingNames, UnixTime, tls};
 use oarlock_schema::{Obj, Resource, resource};
+use oarlock_testkit::wait::PATIENCE;
 use tokio::sync::{Notify, mpsc};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -116,7 +116,7 @@ fn client_at(pki: &Pki, servers: Vec<String>) -> Client {
         impersonate: None,
         user_agent: "test/1".to_owned(),
     };
-    Client::new(Arc::new(Https::new(endpoint, Arc::new(TokioSpawn)).unwrap())).with_timeout(Duration::from_secs(20))
+    Client::new(Arc::new(Https::new(endpoint, Arc::new(TokioSpawn)).unwrap())).with_timeout(PATIENCE)
 }
 
 fn full(text: impl Into<Bytes>) -> Body {

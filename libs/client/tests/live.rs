@@ -1,5 +1,4 @@
-//! Against a live kube-apiserver, ours or upstream's: `OARLOCK_LIVE_KUBECONFIG=… cargo test -p oarlock-client --test live -- --ignored`.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
+//! Against a live kube-apiserver, ours or upstream's: `OARLOCK_LIVE_KUBECONFIG=… cargo test -p oarlock-client --test all -- --ignored live`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! What upstream answers to bodies it cannot read, recorded from a kube-apiserver 1.35.0 with fieldValidation=Strict: ours
 //! answers the same texts.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
-
 use oarlock_codec::{DecodeError, Mode, handled_as, json, strict_error, unrecognized, yaml};
 use oarlock_schema::{RESOURCES, TypeRef};
 

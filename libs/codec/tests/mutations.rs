@@ -2,8 +2,6 @@
 //!
 //! A bounded run with fixed seeds over mutations of real bodies, in every encoding.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
-
 use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_codec::{Mode, json, protobuf, tree, yaml};
 use oarlock_schema::{Obj, TypeRef, Value, type_named};

@@ -1,8 +1,6 @@
 //! Objects of every top-level type, filled by upstream's own code and written by it in both encodings: both decode to one
 //! value here, and that value encodes to upstream's bytes again.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
-
 use std::io::Read as _;
 use std::sync::LazyLock;
 

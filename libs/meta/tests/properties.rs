@@ -1,7 +1,5 @@
 //! Laws that hold for any input.
 
-#![cfg(test)]
-
 use oarlock_meta::quantity::Quantity;
 use oarlock_meta::selector::{By, FieldSelector, LabelSelector};
 use oarlock_meta::time::{GoDuration, MicroTime, Time};

@@ -1,7 +1,5 @@
 //! `Status` in JSON and in words.
 
-#![cfg(test)]
-
 use oarlock_meta::field::{ErrorList, FieldError, FieldErrorKind, Omit, Path, Raw};
 use oarlock_meta::{GroupKind, GroupResource, Reason, Status};
 

@@ -1,7 +1,5 @@
 //! Every text rule of this crate against what upstream's own library answered (`data/upstream.json` says how).
 
-#![cfg(test)]
-
 use oarlock_meta::quantity::Quantity;
 use oarlock_meta::quote::quote;
 use oarlock_meta::selector::{FieldSelector, LabelSelector};

@@ -1,7 +1,5 @@
 //! The order of merged lists against upstream's libraries (`data/lists.json` says how they were asked).
 
-#![cfg(test)]
-
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;
 use oarlock_patch::apply::{Versions, Writer, apply};

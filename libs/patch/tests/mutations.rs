@@ -1,7 +1,5 @@
 //! A damaged patch is refused with a client's error, or its result is a sound object; never a panic.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use oarlock_codec::{Mode, json};
 use oarlock_patch::{PatchKind, Validation, apply_patch};
 use oarlock_testkit::damaged;

@@ -3,8 +3,6 @@
 //! Each step starts from the recorded object, so that one difference does not spoil the rest. Defaulting and admission are
 //! not this crate's: for writes that are no apply the recorded result is the new object, and only owners are compared.
 
-#![cfg(test)]
-
 use oarlock_codec::{Mode, json};
 use oarlock_meta::Time;
 use oarlock_patch::Validation;

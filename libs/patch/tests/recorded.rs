@@ -1,7 +1,5 @@
 //! Classic patches against what a kube-apiserver answered (`data/patches.json` says how it was asked).
 
-#![cfg(test)]
-
 use oarlock_codec::{Mode, json};
 use oarlock_patch::{PatchKind, Validation, apply_patch};
 use oarlock_schema::{Obj, TypeRef, Value};

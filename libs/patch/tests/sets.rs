@@ -1,7 +1,5 @@
 //! Laws of field sets, and the two ways to the owners of a new object.
 
-#![cfg(test)]
-
 use std::collections::BTreeSet;
 
 use oarlock_codec::{Mode, json};

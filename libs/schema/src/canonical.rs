@@ -5,6 +5,8 @@
 //! appear become `null`, because protobuf cannot tell them from absent ones. Texts (quantities, times) are made canonical
 //! where they are decoded.
 
+use oarlock_seeded_bug::seeded_bug;
+
 use crate::types::{FieldDef, Presence, Shape, TypeDef};
 use crate::value::{Struct, Value};
 
@@ -109,6 +111,7 @@ fn keeps(def: &FieldDef, value: &Value) -> bool {
     match def.presence {
         Presence::Always => true,
         Presence::OmitEmpty if def.shape.is_go_struct() => true,
+        Presence::OmitEmpty if seeded_bug!("zeros_are_kept") => true,
         Presence::OmitEmpty => !is_zero_scalar(value) && !is_empty(value) && !value.is_null(),
         Presence::OmitZero => !is_zero(def, value),
     }

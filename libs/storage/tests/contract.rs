@@ -1,12 +1,4 @@
 //! The contract suite over every backend, and over every backend behind a faulty log.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    clippy::print_stderr
-)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

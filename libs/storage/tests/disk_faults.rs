@@ -1,5 +1,4 @@
 //! A failed sync and a full disk.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! What only etcd does: large values, keys of others, a quota, old servers.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
 use std::process::Command;
 

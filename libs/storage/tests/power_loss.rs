@@ -1,6 +1,5 @@
 //! Power loss: whatever an embedded log acknowledged is there after a boot from what a disk kept, revisions only rise,
 //! and a commit is there whole or not at all. The disk drops any subset of what was not synced and tears one write.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! A snapshot goes from any backend into any other, and revisions only rise.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

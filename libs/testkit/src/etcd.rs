@@ -212,6 +212,9 @@ impl Etcd {
         let program = programs(&["etcdctl"]).expect("etcd was built").join("etcdctl");
         let mut command = Command::new(program);
         command.arg("--endpoints").arg(&self.endpoints()[index]).args(words);
+        // By itself it waits for 5 s, and for a connection 2 s.
+        let patience = format!("{}s", wait::PATIENCE.as_secs());
+        command.args(["--command-timeout", &patience, "--dial-timeout", &patience]);
         if self.secured.is_some() {
             for (flag, file) in [("--cacert", "ca.crt"), ("--cert", "client.crt"), ("--key", "client.key")] {
                 command.arg(flag).arg(self.folder.path().join(file));

@@ -14,8 +14,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 pub use answer::{Answer, Stream};
 
-/// Bounds a hang: no byte for so long is a failure.
-const SILENCE: Duration = Duration::from_secs(90);
+use crate::wait::PATIENCE;
 
 /// As whom to call.
 #[derive(Debug)]
@@ -37,6 +36,7 @@ pub struct Http {
     authority: String,
     config: Arc<ClientConfig>,
     token: Option<String>,
+    /// No byte for so long is a failure.
     patience: Duration,
 }
 
@@ -68,7 +68,7 @@ impl Http {
         };
         let mut config = tls::client_config(trust, identity).expect("a TLS configuration");
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token, patience: SILENCE }
+        Self { authority: endpoint.authority().to_owned(), config: Arc::new(config), token, patience: PATIENCE }
     }
 
     /// The same over another way to the server, or to another of the same names.

@@ -1,9 +1,15 @@
 //! Waiting for conditions.
+//!
+//! A wait fails because nothing goes on any more, never because a machine is slow: who waits for one thing has [`PATIENCE`] ([`eventually`]), and who waits for
+//! work of many steps has it anew after each ([`gradually`], [`step`], [`Progress`]).
 
-use std::time::{Duration, Instant};
+use std::fmt::{self, Display};
+use std::time::Duration;
 
-/// Far more than anything here takes: a machine may be busy. It bounds a hang and is no measurement.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+use tokio::time::{Instant, timeout};
+
+/// Far more than any one step here takes: a machine may be slow, and busy. It bounds a hang and is no measurement.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -12,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Panics
 /// When it found nothing within [`PATIENCE`]; the text names `what` and the last thing seen.
-pub fn eventually<T, E: std::fmt::Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+pub fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
     let deadline = Deadline::after(PATIENCE);
     loop {
         match look() {
@@ -23,10 +29,100 @@ pub fn eventually<T, E: std::fmt::Display>(what: &str, mut look: impl FnMut() ->
     }
 }
 
+/// Looks until `look` finds something that takes many steps; until then it says how far they have come (see [`Progress`]).
+///
+/// # Panics
+/// When that stands still for [`PATIENCE`]; the text names `what` and where it stands.
+pub fn gradually<T, M: PartialEq + Display>(what: &str, mut look: impl FnMut() -> Result<T, M>) -> T {
+    let mut progress = Progress::default();
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(reached) => assert!(!progress.stalled(reached), "{what}: {progress}"),
+        }
+        pause();
+    }
+}
+
+/// Awaits one step of many, each of which has a [`PATIENCE`] of its own.
+///
+/// # Panics
+/// When it does not come; the text names `what`: which step of how many.
+pub async fn step<T>(what: &str, step: impl Future<Output = T>) -> T {
+    step_within(PATIENCE, what, step).await
+}
+
+async fn step_within<T>(patience: Duration, what: &str, step: impl Future<Output = T>) -> T {
+    timeout(patience, step).await.unwrap_or_else(|_| panic!("{what}: nothing for {patience:?}"))
+}
+
 /// Lets others run for a moment, between two looks at a condition.
 #[expect(clippy::disallowed_methods, reason = "tests watch a real process in real time")]
 pub fn pause() {
     std::thread::sleep(PAUSE);
+}
+
+/// How far work of many steps has come, and for how long it has not come further: each change begins its patience anew, so however much there is to do, only
+/// a standstill is too long.
+///
+/// What is measured must come to an end, or a wait for what never comes has none: a counter counts to what is wanted and no further, and what may go back
+/// and forth is measured by the best so far.
+#[derive(Debug)]
+pub struct Progress<M> {
+    patience: Duration,
+    last: Option<Last<M>>,
+}
+
+#[derive(Debug)]
+struct Last<M> {
+    reached: M,
+    since: Instant,
+    still: Duration,
+}
+
+impl<M> Default for Progress<M> {
+    /// With [`PATIENCE`].
+    fn default() -> Self {
+        Self::with_patience(PATIENCE)
+    }
+}
+
+impl<M> Progress<M> {
+    /// For what may not stand still for so long.
+    #[must_use]
+    pub fn with_patience(patience: Duration) -> Self {
+        Self { patience, last: None }
+    }
+}
+
+impl<M: PartialEq> Progress<M> {
+    /// Whether it has stood still for as long as it may. Its time begins with the first look.
+    pub fn stalled(&mut self, reached: M) -> bool {
+        self.stalled_at(Instant::now(), reached)
+    }
+
+    fn stalled_at(&mut self, now: Instant, reached: M) -> bool {
+        match &mut self.last {
+            Some(last) if last.reached == reached => {
+                last.still = now - last.since;
+                last.still >= self.patience
+            }
+            last => {
+                *last = Some(Last { reached, since: now, still: Duration::ZERO });
+                false
+            }
+        }
+    }
+}
+
+/// Where it stands, and for how long.
+impl<M: Display> Display for Progress<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.last {
+            Some(Last { reached, still, .. }) => write!(f, "it has stood still for {still:.0?} at {reached}"),
+            None => write!(f, "it has not begun"),
+        }
+    }
 }
 
 /// A moment that ends a wait.
@@ -36,15 +132,60 @@ pub struct Deadline(Instant);
 impl Deadline {
     /// So long from now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "tests watch a real process in real time")]
     pub fn after(patience: Duration) -> Self {
         Self(Instant::now() + patience)
     }
 
     /// Whether it is over.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "tests watch a real process in real time")]
     pub fn passed(self) -> bool {
         Instant::now() >= self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn each_step_begins_the_patience_anew_however_many_there_are() {
+        let (mut progress, start) = (Progress::with_patience(10 * S), Instant::now());
+        for number in 0..1000 {
+            assert!(!progress.stalled_at(start + number * 9 * S, number), "{progress}");
+        }
+        let last = start + 999 * 9 * S;
+        assert!(!progress.stalled_at(last + 9 * S, 999), "{progress}");
+        assert!(progress.stalled_at(last + 10 * S, 999));
+        assert_eq!(progress.to_string(), "it has stood still for 10s at 999");
+        assert!(!progress.stalled_at(last + 11 * S, 1000), "it goes on after all");
+    }
+
+    #[test]
+    fn time_begins_with_the_first_look() {
+        let mut progress = Progress::with_patience(Duration::ZERO);
+        assert_eq!(progress.to_string(), "it has not begun");
+        assert!(!progress.stalled("here"));
+        assert!(progress.stalled("here"));
+    }
+
+    #[test]
+    fn who_looks_is_given_what_comes_bit_by_bit() {
+        let mut left = 3;
+        let found = gradually("nothing is left", || {
+            left -= 1;
+            if left == 0 { Ok("it is done") } else { Err(left) }
+        });
+        assert_eq!(found, "it is done");
+    }
+
+    #[test]
+    fn a_step_that_does_not_come_is_named() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        assert_eq!(runtime.block_on(step("one", std::future::ready(1))), 1);
+        let never = step_within(Duration::from_millis(1), "writer 3 of 200", std::future::pending::<()>());
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runtime.block_on(never))).unwrap_err();
+        assert_eq!(panic.downcast_ref::<String>().unwrap(), "writer 3 of 200: nothing for 1ms");
     }
 }

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::history::Recorder;
 use crate::http::Http;
-use crate::wait::{Deadline, PATIENCE, pause};
+use crate::wait::{Progress, pause};
 
 use self::client::Client;
 pub use self::collection::Collection;
@@ -169,15 +169,21 @@ impl Workload {
     /// Waits until so many more calls were answered with success and so many more events were told.
     ///
     /// # Panics
-    /// When that does not happen in time, or a client has failed.
+    /// When what is missing of it stands still, or a client has failed.
     pub fn goes_on(&self, calls: u64, events: u64) {
+        let missing = |counter: &AtomicU64, wanted: u64| wanted.saturating_sub(counter.load(Ordering::Relaxed));
         let (ok, told) = (&self.counts().ok, &self.counts().events);
         let wanted = (ok.load(Ordering::Relaxed) + calls, told.load(Ordering::Relaxed) + events);
-        let deadline = Deadline::after(PATIENCE);
-        while ok.load(Ordering::Relaxed) < wanted.0 || told.load(Ordering::Relaxed) < wanted.1 {
+        let mut progress = Progress::default();
+        loop {
+            let (calls, events) = (missing(ok, wanted.0), missing(told, wanted.1));
+            if (calls, events) == (0, 0) {
+                return;
+            }
             let failed = self.clients.iter().chain(&self.watchers).any(JoinHandle::is_finished);
             assert!(!failed, "a client has ended");
-            assert!(!deadline.passed(), "no {calls} calls and {events} events in time: {:?}", self.counts());
+            let stalled = progress.stalled(format!("{calls} calls and {events} events too few"));
+            assert!(!stalled, "nothing goes on: {progress}: {:?}", self.counts());
             pause();
         }
     }

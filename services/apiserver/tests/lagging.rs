@@ -1,5 +1,4 @@
 //! A server whose View lags behind what another acknowledged refuses nothing for that, and takes nothing old for what is.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

@@ -1,5 +1,4 @@
 //! The Leases by which API servers know one another, in virtual time.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

@@ -3,19 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -111,16 +108,17 @@ func expiredInformer(ctx context.Context, client kubernetes.Interface, config *r
 		return versions, list.ResourceVersion
 	}
 	holds := func(wanted map[string]string) {
-		err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+		until(ctx, func() (int, bool) {
 			list, err := shared.Lister().List(labels.Everything())
-			check(err)
-			versions := map[string]string{}
+			expect(err == nil, "%v", err)
+			right := 0
 			for _, object := range list {
-				versions[object.Name] = object.ResourceVersion
+				if wanted[object.Name] == object.ResourceVersion {
+					right++
+				}
 			}
-			return maps.Equal(versions, wanted), nil
+			return right, right == len(wanted) && right == len(list)
 		})
-		expect(err == nil, "the informer never held what the server holds: %v", err)
 	}
 	before, _ := served()
 	holds(before)

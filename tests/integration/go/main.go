@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,14 +25,42 @@ import (
 )
 
 const (
-	patience = 90 * time.Second
+	// patience bounds a standstill, and nothing else: each step begins it anew, so a machine may be as slow as it likes.
+	patience = 2 * time.Minute
 	writers  = 200
 	objects  = 50
 )
 
+var (
+	steps atomic.Int64
+	stall = time.AfterFunc(patience, func() {
+		// Where everybody stands.
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+		expect(false, "nothing goes on: %d steps, and no other for %v", steps.Load(), patience)
+	})
+)
+
+// step says that something was done that need not be done again.
+func step() {
+	steps.Add(1)
+	stall.Reset(patience)
+}
+
+// until looks until it is right; each time that more is there than before is a step.
+func until(ctx context.Context, look func() (there int, right bool)) {
+	last := -1
+	check(wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+		there, right := look()
+		if there > last {
+			last = there
+			step()
+		}
+		return right, nil
+	}))
+}
+
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := context.Background()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	check(err)
 	config.QPS = -1
@@ -102,7 +132,7 @@ func informer(ctx context.Context, client kubernetes.Interface) {
 	for n := range objects {
 		check(maps.Delete(ctx, fmt.Sprintf("informed-%d", n), metav1.DeleteOptions{}))
 	}
-	err = wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(context.Context) (bool, error) {
+	until(ctx, func() (int, bool) {
 		lock.Lock()
 		gone := len(deleted)
 		lock.Unlock()
@@ -112,9 +142,8 @@ func informer(ctx context.Context, client kubernetes.Interface) {
 				count++
 			}
 		}
-		return gone == objects && count == objects, nil
+		return gone + count, gone == objects && count == objects
 	})
-	check(err)
 	fmt.Println("an informer sees all that comes and goes")
 }
 
@@ -134,7 +163,9 @@ func oneObjectManyWriters(ctx context.Context, client kubernetes.Interface) {
 					return err
 				}
 				n, err := strconv.Atoi(object.Data["n"])
-				check(err)
+				if err != nil {
+					return err
+				}
 				object.Data["n"] = strconv.Itoa(n + 1)
 				_, err = maps.Update(ctx, object, metav1.UpdateOptions{})
 				return err
@@ -148,8 +179,10 @@ func oneObjectManyWriters(ctx context.Context, client kubernetes.Interface) {
 	fmt.Println("200 writers on one object, no update lost")
 }
 
+// check is for what has to be done once: that it was is a step.
 func check(err error) {
 	expect(err == nil, "%v", err)
+	step()
 }
 
 func expect(right bool, format string, args ...any) {

@@ -12,10 +12,8 @@ use oarlock_runtime::{LoopCtx, System, clock};
 use oarlock_schema::{Resource, resource};
 use oarlock_service_apiserver::KubeletOptions;
 use oarlock_service_apiserver::assemble::{self, Api, Cluster as Wanted, Store};
+use oarlock_testkit::wait::{PATIENCE, Progress};
 use serde_json::{Value, json};
-
-/// Far more than anything here takes; a machine may be busy.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// See the module text. Dropping it leaves the server to the runtime of the test, which ends.
 pub(crate) struct Cluster {
@@ -154,6 +152,21 @@ impl Cluster {
                 return answer;
             }
             assert!(!deadline.passed(), "not in time: {what}\n{}", self.seen());
+            clock::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until `test` gives an answer that takes many steps; until then it says how far they have come, which may not stand still.
+    pub(crate) async fn gradually<T, F>(&self, what: &str, mut test: impl FnMut() -> F) -> T
+    where
+        F: Future<Output = Result<T, Value>>,
+    {
+        let mut progress = Progress::default();
+        loop {
+            match test().await {
+                Ok(answer) => return answer,
+                Err(reached) => assert!(!progress.stalled(reached), "{what}: {progress}\n{}", self.seen()),
+            }
             clock::sleep(Duration::from_millis(10)).await;
         }
     }

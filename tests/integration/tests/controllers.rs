@@ -149,10 +149,10 @@ async fn a_thousand_pods_are_created_once_each() {
     cluster.eventually("account", || cluster.get("serviceaccounts", "default", "default")).await;
     cluster.create("deployments", deployment("many", 1000, "a:1")).await;
     cluster
-        .eventually("1000 pods", || async {
+        .gradually("1000 pods", || async {
             let sets = cluster.list("replicasets", "default").await;
-            let set = sets.first()?;
-            (set["status"]["replicas"] == 1000).then_some(())
+            let made = sets.first().map(|set| set["status"]["replicas"].clone()).unwrap_or_default();
+            if made == 1000 { Ok(()) } else { Err(made) }
         })
         .await;
     assert_eq!(cluster.list("pods", "default").await.len(), 1000);

@@ -1,16 +1,16 @@
 //! `kill -9` under write load: what was acknowledged is there, what was not is there at most once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Http, Who};
-use oarlock_testkit::wait::{self, Deadline, PATIENCE};
+use oarlock_testkit::wait::{self, Progress};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 5;
 const WRITERS: usize = 4;
-/// Acknowledged writes of each round before the switch is pulled.
-const ENOUGH: usize = 60;
+/// Objects that a writer has made and updated in each round before the switch is pulled.
+const ENOUGH: u64 = 60;
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
 /// What one writer knows.
@@ -29,10 +29,11 @@ fn revision(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// Creates objects and updates each once, until the server is gone or it is told to stop.
-fn write(http: &Http, writer: usize, round: usize, enough: &AtomicBool, ledger: &mut Ledger) {
-    for number in 0_u64.. {
-        if enough.load(Ordering::SeqCst) && number >= ENOUGH as u64 {
+/// Creates objects and updates each once, until the server is gone; says how many, if no writer has more.
+fn write(http: &Http, writer: usize, round: usize, most: &AtomicU64, ledger: &mut Ledger) {
+    for number in 0.. {
+        most.fetch_max(number, Ordering::SeqCst);
+        if number >= ENOUGH {
             // The server is about to be killed: go on until it is.
             wait::pause();
         }
@@ -56,9 +57,6 @@ fn write(http: &Http, writer: usize, round: usize, enough: &AtomicBool, ledger: 
         let updated = answer.json();
         rises(ledger, revision(&updated));
         *ledger.acknowledged.last_mut().unwrap() = (name, number + 1, revision(&updated));
-        if number == ENOUGH as u64 {
-            enough.store(true, Ordering::SeqCst);
-        }
     }
 }
 
@@ -72,20 +70,20 @@ fn kill_nine_loses_nothing_acknowledged() {
     let mut cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet"]);
     let mut ledgers: Vec<Ledger> = (0..WRITERS).map(|_| Ledger::default()).collect();
     for round in 0..ROUNDS {
-        let enough = AtomicBool::new(false);
+        let most = AtomicU64::new(0);
         let http = cluster.http(Who::Admin);
         std::thread::scope(|scope| {
             for (writer, ledger) in ledgers.iter_mut().enumerate() {
-                let (http, enough) = (&http, &enough);
-                scope.spawn(move || write(http, writer, round, enough, ledger));
+                let (http, most) = (&http, &most);
+                scope.spawn(move || write(http, writer, round, most, ledger));
             }
-            let deadline = Deadline::after(PATIENCE);
-            while !enough.load(Ordering::SeqCst) && !deadline.passed() {
+            let (written, mut progress) = (|| most.load(Ordering::SeqCst).min(ENOUGH), Progress::default());
+            while written() < ENOUGH && !progress.stalled(written()) {
                 wait::pause();
             }
-            // Even when it was too slow: the writers end only with the server.
+            // Even when nothing goes on: the writers end only with the server.
             cluster.kill();
-            assert!(!deadline.passed(), "no {ENOUGH} writes in time");
+            assert!(written() == ENOUGH, "writes: {progress}");
         });
         cluster.start();
         let http = cluster.http(Who::Admin);

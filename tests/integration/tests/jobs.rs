@@ -159,8 +159,9 @@ async fn a_thousand_pods_are_counted_once_each() {
     cluster.pods_become(json!({"phase": "Succeeded"})).await;
     cluster.create("jobs", job("work", json!({"completions": 1_000, "parallelism": 300}), json!({}))).await;
     let done = cluster
-        .eventually("the end", || async {
-            cluster.get("jobs", "default", "work").await.filter(|job| stands(job, "Complete"))
+        .gradually("pods are counted", || async {
+            let job = cluster.get("jobs", "default", "work").await.unwrap();
+            if stands(&job, "Complete") { Ok(job) } else { Err(job["status"]["succeeded"].clone()) }
         })
         .await;
     assert_eq!(done["status"]["succeeded"], 1_000);

@@ -5,9 +5,10 @@ use oarlock_auth::UserInfo;
 use oarlock_client::Client;
 use oarlock_kubelet::{Fleet, KubeletHandle, NodeConfig};
 use oarlock_runtime::clock;
+use oarlock_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, PATIENCE};
+use crate::cluster::Cluster;
 
 fn client(cluster: &Cluster, node: &str) -> Client {
     let user = UserInfo::new(format!("system:node:{node}"), ["system:nodes"]);

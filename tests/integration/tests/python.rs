@@ -25,6 +25,9 @@ fn python() -> Option<&'static Path> {
 fn environment() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let python = folder.join("bin/python");
+    // Each test may be a process of its own, and one of them makes it.
+    let lock = std::fs::File::create(folder.with_extension("lock")).map_err(|error| error.to_string())?;
+    lock.lock().map_err(|error| error.to_string())?;
     run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", "requirements.txt"];
     run(Command::new(&python).args(install).current_dir(SOURCES))?;

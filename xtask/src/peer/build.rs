@@ -58,7 +58,7 @@ const MODULES: &[Module] = &[
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
 ];
 
-/// Builds those of the named programs that are not in `folder`/bin yet in the version that is wanted now, and returns that folder. Needs Go and its module proxy; takes some minutes
+/// Builds those of the named programs that are not [kept](super::kept) yet in the version that is wanted now, links to them in `folder`/bin, and returns that folder. Needs Go and its module proxy; takes some minutes
 /// for Kubernetes' programs, fewer when one was built before and the caches are not [forgotten](forget_caches) yet.
 ///
 /// # Errors
@@ -74,9 +74,9 @@ pub(crate) fn build(folder: &Path, names: &[&str]) -> anyhow::Result<PathBuf> {
     let built: Vec<anyhow::Result<()>> = std::thread::scope(|scope| {
         let build = |module: &'static Module| {
             let wanted = module.programs.iter().filter(|program| names.contains(&program.0));
-            let programs: Vec<&Program> = wanted.filter(|program| !module.is_there(folder, &bin, program)).collect();
+            let wanted: Vec<&Program> = wanted.collect();
             let (folder, bin) = (&folder, &bin);
-            scope.spawn(move || if programs.is_empty() { Ok(()) } else { module.build(folder, &programs, bin) })
+            scope.spawn(move || module.provide(folder, &wanted, bin))
         };
         let threads: Vec<_> = MODULES.iter().map(build).collect();
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a build panicked"))?).collect()
@@ -99,32 +99,56 @@ pub(crate) fn forget_caches(folder: &Path) -> anyhow::Result<()> {
 }
 
 impl Module {
-    fn folder(&self, folder: &Path) -> PathBuf {
-        folder.join(format!("{}-{}", self.name, self.version))
+    fn folder(&self) -> PathBuf {
+        super::kept().join(format!("{}-{}", self.name, self.version))
     }
 
     /// Where Go puts a program: it names it after its package, whose name ends before its major version.
-    fn made(&self, folder: &Path, Program(_, package): &Program) -> PathBuf {
+    fn made(&self, Program(_, package): &Program) -> PathBuf {
         let package = package.trim_end_matches(char::is_numeric).trim_end_matches("/v");
-        self.folder(folder).join(MADE).join(package.rsplit('/').next().unwrap_or(package))
+        self.folder().join(MADE).join(package.rsplit('/').next().unwrap_or(package))
     }
 
-    /// Whether the program has its place, and what has it is of this version.
-    fn is_there(&self, folder: &Path, bin: &Path, program: &Program) -> bool {
-        let (place, made) = (bin.join(program.0), self.made(folder, program));
-        std::fs::read_link(&place).is_ok_and(|points| points == made) && place.exists()
+    /// Builds the programs that are not kept, and gives all of them their names in `bin`.
+    fn provide(&self, folder: &Path, programs: &[&Program], bin: &Path) -> anyhow::Result<()> {
+        let is_linked = |program: &&&Program| {
+            let made = self.made(program);
+            made.exists() && std::fs::read_link(bin.join(program.0)).is_ok_and(|points| points == made)
+        };
+        if programs.iter().all(|program| is_linked(&program)) {
+            return Ok(());
+        }
+        std::fs::create_dir_all(self.folder())?;
+        let missing = || programs.iter().copied().filter(|program| !self.made(program).exists()).collect::<Vec<_>>();
+        if !missing().is_empty() {
+            // Another checkout may be building the same; what it has built is here when the lock is free.
+            let lock = std::fs::File::create(self.folder().join("lock"))?;
+            lock.lock().with_context(|| format!("the lock of {}", self.folder().display()))?;
+            let missing = missing();
+            if !missing.is_empty() {
+                self.build(folder, &missing)?;
+            }
+        }
+        // A link gets its name when it is whole; another process may be doing the same.
+        for program in programs {
+            let place = bin.join(program.0);
+            let new = bin.join(format!(".{}-{}", program.0, std::process::id()));
+            std::os::unix::fs::symlink(self.made(program), &new).with_context(|| new.display().to_string())?;
+            std::fs::rename(new, &place).with_context(|| place.display().to_string())?;
+        }
+        Ok(())
     }
 
-    fn build(&self, folder: &Path, programs: &[&Program], bin: &Path) -> anyhow::Result<()> {
+    fn build(&self, folder: &Path, programs: &[&Program]) -> anyhow::Result<()> {
         let names: Vec<&str> = programs.iter().map(|program| program.0).collect();
         let failed = || format!("not built: {}", names.join(", "));
-        let module = self.folder(folder);
+        let module = self.folder();
         let (text, flags) = if self.version == KUBERNETES {
             (kubernetes_module(folder).with_context(failed)?, version_flags())
         } else {
             (format!("module peer.local/{}\ngo 1.24\n", self.name), "-s -w".to_owned())
         };
-        let made = module.join(MADE);
+        let (made, new) = (module.join(MADE), module.join("new"));
         std::fs::create_dir_all(&made)?;
         if !module.join("go.mod").exists() {
             std::fs::write(module.join("go.mod"), text)?;
@@ -139,13 +163,12 @@ impl Module {
         exec(go("get").args(wanted)).context("its modules cannot be fetched").with_context(failed)?;
         let packages = programs.iter().map(|program| program.1);
         let flags = ["-gcflags", "all=-dwarf=false", "-ldflags", &flags, "-o"];
-        exec(go("build").args(flags).arg(made.join("")).args(packages)).with_context(failed)?;
-        // Each gets its own name, and its place, when it is whole; another process may be doing the same.
+        exec(go("build").args(flags).arg(new.join("")).args(packages)).with_context(failed)?;
+        // Only what is whole may be found.
         for program in programs {
-            let place = bin.join(program.0);
-            let new = bin.join(format!(".{}-{}", program.0, std::process::id()));
-            std::os::unix::fs::symlink(self.made(folder, program), &new).with_context(|| new.display().to_string())?;
-            std::fs::rename(new, &place).with_context(|| place.display().to_string())?;
+            let place = self.made(program);
+            let made = new.join(place.file_name().with_context(failed)?);
+            std::fs::rename(&made, &place).with_context(|| made.display().to_string())?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use hyper::body::Frame;
 use oarlock_client::Object;
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::{Obj, Resource};
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::{Entry, EventKind};
 
 use super::accept::{Format, Transform, Wanted};
@@ -117,7 +118,7 @@ impl Writer {
         let mut obj = Obj::new(self.resource.ty);
         if let Some(mut meta) = obj.meta_mut() {
             meta.set_resource_version(revision.to_string());
-            if initial_end {
+            if initial_end && !seeded_bug!("initial_events_never_end") {
                 meta.annotations_mut().insert(INITIAL_END, "true");
             }
         }

@@ -1,5 +1,4 @@
 use std::path::Path;
-use std::time::Duration;
 
 use oarlock_meta::MicroTime;
 use oarlock_schema::views::core_v1::Pod;
@@ -118,7 +117,7 @@ async fn look(directory: &mut Directory) -> Vec<(String, String)> {
 }
 
 async fn change(directory: &mut Directory) {
-    tokio::time::timeout(Duration::from_secs(10), directory.changed()).await.expect("nothing was noticed");
+    oarlock_testkit::wait::step("a change is noticed", directory.changed()).await;
 }
 
 fn file(name: &str, text: &str) -> (String, String) {

@@ -7,6 +7,7 @@ use futures::future::join;
 use oarlock_client::decode;
 use oarlock_runtime::{Universe, clock};
 use oarlock_schema::{Obj, type_of_kind};
+use oarlock_testkit::wait::PATIENCE;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,9 +53,14 @@ impl Exec for Scripted {
     }
 }
 
+/// A look that has an answer.
 async fn look(probe: &Probe) -> Found {
+    look_for(PATIENCE, probe).await
+}
+
+async fn look_for(time: Duration, probe: &Probe) -> Found {
     let ip = Some("127.0.0.1".parse().unwrap());
-    probe.check.look("id", ip, SECOND, &Scripted::default()).await
+    probe.check.look("id", ip, time, &Scripted::default()).await
 }
 
 #[test]
@@ -212,7 +218,7 @@ async fn a_server_that_does_not_answer_fails() {
     let port = listener.local_addr().unwrap().port();
     let probe = readiness(&json!({"httpGet": {"port": port, "path": "/x"}}), &json!([]));
     let why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-    assert_eq!(look(&probe).await, Found::Failure(format!("Get \"http://127.0.0.1:{port}/x\": {why}")));
+    assert_eq!(look_for(SECOND, &probe).await, Found::Failure(format!("Get \"http://127.0.0.1:{port}/x\": {why}")));
     drop(listener);
     let why = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
     assert_eq!(look(&probe).await, Found::Failure(format!("Get \"http://127.0.0.1:{port}/x\": {why}")));
@@ -321,10 +327,13 @@ async fn a_grpc_server_that_is_not_there_or_silent_runs_into_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let probe = readiness(&json!({"grpc": {"port": port}}), &json!([]));
-    assert_eq!(look(&probe).await, Found::Failure("timeout: health rpc did not complete within 1s".to_owned()));
+    assert_eq!(
+        look_for(SECOND, &probe).await,
+        Found::Failure("timeout: health rpc did not complete within 1s".to_owned())
+    );
     drop(listener);
     let why = format!("timeout: failed to connect service \"127.0.0.1:{port}\" within 1s: context deadline exceeded");
-    assert_eq!(look(&probe).await, Found::Failure(why));
+    assert_eq!(look_for(SECOND, &probe).await, Found::Failure(why));
 }
 
 /// A prober in virtual time: its reports with the seconds at which they came, and what it told.

@@ -9,7 +9,7 @@ use super::client::Client;
 use super::{Collection, Counts, Shared};
 use crate::history::{body, revision};
 use crate::http::Stream;
-use crate::wait::{Deadline, PATIENCE, pause};
+use crate::wait::{Progress, pause};
 
 /// See the module's text.
 pub(super) struct Watcher {
@@ -44,16 +44,17 @@ impl Watcher {
         Self { shared, lister, collection, index, selector, name, generation: 0, turn: number }
     }
 
-    /// Lists, watches, resumes; begins anew after a 410; until the last write was told or did not come in time.
+    /// Lists, watches, resumes; begins anew after a 410; until the last write was told, or it comes no closer to that.
     pub(super) fn run(mut self) {
-        let mut patience = None;
+        let (mut progress, mut furthest) = (Progress::default(), None);
         let mut position = None;
         loop {
             let last = self.last();
             if last > 0 && position.is_some_and(|position| position >= last) {
                 return self.end(last);
             }
-            if last > 0 && patience.get_or_insert_with(|| Deadline::after(PATIENCE)).passed() {
+            furthest = furthest.max(position);
+            if last > 0 && progress.stalled(furthest) {
                 return self.end(last);
             }
             let from = match position {

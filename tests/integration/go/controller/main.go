@@ -23,7 +23,8 @@ import (
 
 const (
 	finalizer = "oarlock.dev/controller"
-	patience  = 60 * time.Second
+	// For each of the waits, which are for one thing; it bounds a hang.
+	patience = 2 * time.Minute
 )
 
 type reconciler struct{ client.Client }

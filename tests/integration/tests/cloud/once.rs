@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use oarlock_testkit::nats::Nats;
-use oarlock_testkit::wait::eventually;
+use oarlock_testkit::wait::{eventually, gradually};
 use oarlock_testkit::{Cluster, Process, Signal};
 
 use super::provider::FakeCloud;
@@ -137,7 +137,14 @@ fn everything_is_done_once_whoever_is_killed_stopped_or_ended() {
     assert_eq!(open, 0, "a call of who left was still under way");
     scene.settled("after the end");
 
-    kubectl.ok("delete service b c f g k --timeout=80s");
+    kubectl.ok("delete service b c f g k --wait=false");
+    gradually("Services go", || {
+        let services = get(&scene.cluster, "services");
+        match wanted(services["items"].as_array().unwrap(), "").len() {
+            0 => Ok(()),
+            left => Err(left),
+        }
+    });
     scene.settled("all are gone");
     let effects = scene.cloud.with(|cloud| cloud.effects.len());
     assert!(effects >= 17, "{effects}");

@@ -179,8 +179,10 @@ fn probes_decide_who_is_started_ready_and_alive() {
     let volume = format!("  volumes: [{{name: host, hostPath: {{path: {}}}}}]", host.path().display());
     let mount = "    volumeMounts: [{name: host, mountPath: /tmp}]";
     apply(&kubectl, &pod("exec", wait, &format!("{mount}\n    readinessProbe: {exec}"), &volume));
+    // Only the program decides, and not a busy machine: by itself a probe has 1 s for its command, and three tries for the start.
+    let cat = "exec: {command: [cat, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 60";
     let slow = format!(
-        "    startupProbe: {exec}\n    livenessProbe: {{exec: {{command: [cat, /tmp/ready]}}, periodSeconds: 1, failureThreshold: 1}}"
+        "    startupProbe: {{{cat}, failureThreshold: 120}}\n    livenessProbe: {{{cat}, failureThreshold: 1}}"
     );
     probed("slow", wait, &slow);
     let dies = "trap 'exit 0' TERM; touch /tmp/ready; sleep 3; rm /tmp/ready; sleep 1000 & wait";

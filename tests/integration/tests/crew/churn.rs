@@ -10,7 +10,7 @@ use oarlock_testkit::Cluster;
 use oarlock_testkit::history::Recorder;
 use oarlock_testkit::http::{Http, Who};
 use oarlock_testkit::nats::Nats;
-use oarlock_testkit::wait::eventually;
+use oarlock_testkit::wait::{eventually, gradually};
 use serde_json::json;
 
 use super::{API_ONLY, holder, part, shared_by, units};
@@ -19,6 +19,8 @@ use crate::faults::truth::{EmbeddedStore, Truth as _};
 
 /// Names how many Deployments come and go.
 const COUNT: &str = "OARLOCK_CHURN";
+/// What a member logs of others that it does not hear; `silent` names them, and is empty when all are heard again.
+const SILENCE: &str = "members that are silent";
 /// So many otherwise: the share of each process is even enough to be judged, and the test takes half a minute.
 const FEW: u64 = 300;
 /// Users that do it at once.
@@ -86,8 +88,12 @@ fn churn(cluster: &Cluster, name: &str, count: u64) {
             });
         }
     });
-    for left in ["deployments", "replicasets", "pods"] {
-        cluster.kubectl().until(&format!("get {left} -o name"), str::is_empty);
+    let kubectl = cluster.kubectl();
+    for plural in ["deployments", "replicasets", "pods"] {
+        gradually(plural, || match kubectl.ok(&format!("get {plural} -o name")).lines().count() {
+            0 => Ok(()),
+            left => Err(format!("{left} left")),
+        });
     }
 }
 
@@ -119,11 +125,18 @@ fn shared_churn(flags: &[&str]) {
     let before = shared_by(&cluster, 2, 0);
 
     churn(&cluster, "all", count);
-    assert_eq!(units(&cluster), before, "work moves nothing");
     let seen = managers.each_ref().map(|manager| looks(&manager.said()).len());
     println!("{count} Deployments: {seen:?} looks");
-    let (less, more) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
-    assert!(*less > 0 && *more <= 2 * less, "{seen:?}");
+    let before = if units(&cluster) == before {
+        let (less, more) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+        assert!(*less > 0 && *more <= 2 * less, "{seen:?}");
+        before
+    } else {
+        // A machine that has let a manager wait for a second has made it silent to the other.
+        let silence = managers.iter().any(|manager| manager.said().contains(SILENCE));
+        assert!(silence, "work moves nothing: {:?}, {before:?}", units(&cluster));
+        shared_by(&cluster, 2, 0)
+    };
 
     let victim = before["coordinator-controllers"].0.clone();
     std::thread::scope(|scope| {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use oarlock_testkit::http::Http;
-use oarlock_testkit::wait::eventually;
+use oarlock_testkit::wait::gradually;
 use serde_json::{Value, json};
 
 pub(super) const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -128,7 +128,7 @@ impl Load {
 
     /// Waits until so many pods at most have no node.
     pub(super) fn settled(&self, most: usize) {
-        eventually("pods have nodes", || {
+        gradually("pods get nodes", || {
             let waiting: Vec<String> =
                 self.pods().into_iter().filter(|(_, bound)| !bound).map(|(name, _)| name).collect();
             if waiting.len() <= most { Ok(()) } else { Err(format!("{} wait: {waiting:?}", waiting.len())) }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oarlock_check::placement::{Log, Rule, Rules, judge};
 use oarlock_testkit::http::{Http, Who};
 use oarlock_testkit::nats::Nats;
-use oarlock_testkit::wait::{Deadline, eventually, pause};
+use oarlock_testkit::wait::{Deadline, eventually, gradually, pause};
 use oarlock_testkit::{Cluster, Process};
 use serde_json::Value;
 
@@ -114,7 +114,7 @@ fn shards_fill_the_nodes_while_whoever_decides_is_killed() {
         killing.join().unwrap();
     });
     // On a busy machine nobody may have come to it while whoever decides was killed.
-    eventually("some have left for others", || match load.left.get() {
+    gradually("some leave for others", || match load.left.get() {
         LEAVE.. => Ok(()),
         left => {
             round(&mut load);

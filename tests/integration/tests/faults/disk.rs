@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::time::Duration;
 
 use oarlock_testkit::chaos::Chaos;
-use oarlock_testkit::wait::eventually;
+use oarlock_testkit::wait::gradually;
 use oarlock_testkit::{Cluster, Disk, Etcd};
 
 use super::table::writes;
@@ -59,7 +59,7 @@ fn nothing_is_acknowledged_that_our_disk_did_not_take() {
             let more = || workload.counts().marks() - seen;
             scene.silent("a", writes, || {
                 assert_eq!(server.wait_for_end(), Some(1));
-                eventually("clients have tried enough", || if more() < 20 { Err(more()) } else { Ok(()) });
+                gradually("clients try on", || if more() < 20 { Err(more()) } else { Ok(()) });
             });
         };
         scene.bites("failing disk (EIO)", ends, broken);

@@ -6,7 +6,7 @@ use std::thread;
 
 use oarlock_config::Kubeconfig;
 use oarlock_testkit::http::{Http, Who};
-use oarlock_testkit::wait::eventually;
+use oarlock_testkit::wait::{eventually, gradually};
 use oarlock_testkit::{Kubectl, Process, Signal};
 use serde_json::json;
 
@@ -97,15 +97,11 @@ fn nothing_slips_through_while_those_who_judge_come_and_go() {
                 })
             })
             .collect();
-        let wait = |what: &str, ready: &dyn Fn() -> Result<(), String>| {
-            eventually(what, || {
-                assert!(!writers.iter().any(|writer| writer.is_finished()), "a writer has failed: {what}");
-                ready()
-            });
-        };
+        let all_write = || assert!(!writers.iter().any(|writer| writer.is_finished()), "a writer has failed");
         // Each strike begins where others judge, and bites when the server has gone over to judging itself.
         let judged = |place: &str| {
-            wait(&format!("policies are judged {place}"), &|| {
+            eventually(&format!("policies are judged {place}"), || {
+                all_write();
                 let said = server.said();
                 let last = said.rsplit_once("policies are judged ").map(|(_, last)| last.starts_with(place));
                 if last == Some(true) { Ok(()) } else { Err(said) }
@@ -113,9 +109,10 @@ fn nothing_slips_through_while_those_who_judge_come_and_go() {
         };
         let more = |what: &str| {
             let until = load.done.load(Ordering::Relaxed) + WRITES;
-            wait(what, &|| match load.done.load(Ordering::Relaxed) {
-                done if done >= until => Ok(()),
-                done => Err(format!("{done} of {until} writes")),
+            gradually(what, || {
+                all_write();
+                let done = load.done.load(Ordering::Relaxed);
+                if done >= until { Ok(()) } else { Err(format!("{done} of {until} writes")) }
             });
         };
         judged("elsewhere");

@@ -17,6 +17,8 @@ use super::{logged, servers};
 use crate::balancer::address_of;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+/// Long enough to see all of it on a machine that is slow and busy.
+const DELAY: &str = "10s";
 
 fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Builder::new().spawn(work).unwrap()
@@ -30,7 +32,7 @@ fn endpoints(http: &Http) -> Vec<u64> {
 
 #[test]
 fn a_server_says_that_it_goes_and_serves_on_for_the_delay() {
-    let Some((mut servers, _etcd)) = servers(2, &["--shutdown-delay-duration", "4s"]) else { return };
+    let Some((mut servers, _etcd)) = servers(2, &["--shutdown-delay-duration", DELAY]) else { return };
     let (mut two, one) = (servers.pop().unwrap(), servers.pop().unwrap());
     let (there, here) = (one.http(Who::Admin), two.http(Who::Admin));
     let port = u64::from(address_of(&two).port());

@@ -19,7 +19,7 @@ use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Http, Who};
-use oarlock_testkit::wait::{Deadline, PATIENCE, eventually, pause};
+use oarlock_testkit::wait::{PATIENCE, Progress, eventually, pause, step};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -173,15 +173,21 @@ impl Load {
     /// Waits until much more has been done and told.
     #[track_caller]
     pub(super) fn goes_on(&self) {
+        let missing = |counter: &AtomicU64, wanted: u64| wanted.saturating_sub(counter.load(Ordering::Relaxed));
         let (calls, told) = (&self.counts.calls, &self.counts.told);
         let wanted = (calls.load(Ordering::Relaxed) + 200, told.load(Ordering::Relaxed) + 600);
-        let deadline = Deadline::after(PATIENCE);
-        while calls.load(Ordering::Relaxed) < wanted.0 || told.load(Ordering::Relaxed) < wanted.1 {
+        let mut progress = Progress::default();
+        loop {
+            let (calls, events) = (missing(calls, wanted.0), missing(told, wanted.1));
+            if (calls, events) == (0, 0) {
+                return;
+            }
             let over = self.tasks.iter().any(JoinHandle::is_finished)
                 || self.watchers.iter().any(JoinHandle::is_finished)
                 || self.raw.iter().any(std::thread::JoinHandle::is_finished);
             assert!(!over, "a client has failed: {}", self.marks());
-            assert!(!deadline.passed(), "nothing goes on: {}", self.marks());
+            let stalled = progress.stalled(format!("{calls} calls and {events} events too few"));
+            assert!(!stalled, "nothing goes on: {progress}: {}", self.marks());
             pause();
         }
     }
@@ -215,13 +221,14 @@ impl Load {
         self.counts.last.store(last, Ordering::Release);
         // Wakes who has heard the last before it was known to be.
         assert_eq!(servers[1].http(Who::Admin).json("POST", MAPS, &json!({"metadata": {"name": "wake-up"}})).code, 201);
-        for watcher in self.watchers.drain(..) {
-            let mut told = self.runtime.block_on(watcher).unwrap();
+        for (number, watcher) in self.watchers.drain(..).enumerate() {
+            let so_far = format!("{number} watchers were told the last");
+            let mut told = self.runtime.block_on(step(&so_far, watcher)).unwrap();
             told.retain(|(_, revision)| *revision <= last);
             let gap = truth.iter().zip(&told).find(|(is, was)| is != was);
             assert_eq!((told.len(), gap), (truth.len(), None), "a watcher missed something or was told it twice");
         }
-        let followed = self.runtime.block_on(&mut self.follower).unwrap();
+        let followed = self.runtime.block_on(step("kube-rs is told the last", &mut self.follower)).unwrap();
         let missing = there.iter().find(|(name, revision)| followed.get(*name) != Some(revision));
         assert_eq!(missing, None, "kube-rs missed something");
         self.runtime.block_on(self.cache.at_least(Revision(last), clock::after(PATIENCE))).unwrap();

@@ -8,6 +8,7 @@ use oarlock_client::{Client, Endpoint, Https, RawRequest};
 use oarlock_pki::{Authority, Leaf, Subject, UnixTime, tls};
 use oarlock_runtime::clock;
 use oarlock_testkit::Cluster;
+use oarlock_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 use super::Streams;
@@ -26,7 +27,7 @@ fn client(port: u16, auth: Auth, identity: Option<&oarlock_pki::Issued>) -> Clie
 }
 
 async fn get(client: &Client, path: &str) -> (u16, String) {
-    let reply = client.raw(RawRequest::get(path, Duration::from_secs(30))).await.unwrap();
+    let reply = client.raw(RawRequest::get(path, PATIENCE)).await.unwrap();
     let code = reply.code;
     (code, String::from_utf8(reply.bytes(1 << 20).await.unwrap().into()).unwrap())
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use oarlock_check::workloads::Wanted;
-use oarlock_testkit::wait::{Deadline, eventually, pause};
+use oarlock_testkit::wait::{Deadline, gradually, pause};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 
@@ -42,6 +42,8 @@ struct Work {
     wanted: Wanted,
     made: u64,
     drawn: u64,
+    /// How often they were told to rest.
+    rests: u64,
 }
 
 /// Nobody wants anything new as long as it lives.
@@ -87,16 +89,20 @@ impl Users {
     }
 
     pub(super) fn rest(&self) -> Rest<'_> {
-        Rest(self.work.lock())
+        let mut work = self.work.lock();
+        work.rests += 1;
+        Rest(work)
     }
 
     /// Waits until so much more was done; `false` when it is enough before that.
     #[track_caller]
     pub(super) fn go_on(&self, steps: u64) -> bool {
         let until = self.steps.load(Ordering::Relaxed) + steps;
-        eventually("users get on", || {
+        gradually("users get on", || {
+            // A rest may be long, and is no standstill: its end is waited for here, and seen.
+            let rests = self.work.lock().rests;
             let (now, enough) = (self.steps.load(Ordering::Relaxed), self.enough.load(Ordering::Relaxed));
-            if enough || now >= until { Ok(!enough) } else { Err(now) }
+            if enough || now >= until { Ok(!enough) } else { Err(format!("{now} of {until} steps, {rests} rests")) }
         })
     }
 }

@@ -1,5 +1,4 @@
 //! What the store's tests share: small objects, an indexer for them, a started store.
-#![allow(dead_code, unreachable_pub, missing_docs)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +8,10 @@ use oarlock_runtime::{Instant, System, clock};
 use oarlock_storage::{Append, Expect, Key, Log};
 use oarlock_store::{EntryParts, Indexer, Options, Store, Write};
 
-pub const PODS: &str = "/registry/pods/";
+pub(crate) const PODS: &str = "/registry/pods/";
 
 /// Reads objects that look like `{"metadata":{"name":…,"uid":…},…}`.
-pub struct Small;
+pub(crate) struct Small;
 
 impl Indexer for Small {
     fn parts(&self, _: &Key, value: &Bytes) -> EntryParts {
@@ -21,40 +20,40 @@ impl Indexer for Small {
     }
 }
 
-pub fn pod(name: impl ToString) -> Key {
+pub(crate) fn pod(name: impl ToString) -> Key {
     Key::namespaced(PODS, "default", &name.to_string())
 }
 
-pub fn json(name: impl ToString, data: impl ToString) -> Bytes {
+pub(crate) fn json(name: impl ToString, data: impl ToString) -> Bytes {
     let (name, data) = (name.to_string(), data.to_string());
     format!(r#"{{"metadata":{{"name":"{name}","uid":"u-{name}"}},"data":"{data}"}}"#).into()
 }
 
-pub fn create(name: impl ToString, data: impl ToString) -> Write {
+pub(crate) fn create(name: impl ToString, data: impl ToString) -> Write {
     Write::new(Append::create(pod(name.to_string()), json(name, data)))
 }
 
-pub fn put(name: impl ToString, data: impl ToString) -> Write {
+pub(crate) fn put(name: impl ToString, data: impl ToString) -> Write {
     let value = Some(json(name.to_string(), data));
     Write::new(Append { key: pod(name), expect: Expect::Any, value, fence: None })
 }
 
-pub fn soon() -> Instant {
+pub(crate) fn soon() -> Instant {
     clock::after(Duration::from_secs(60))
 }
 
-pub async fn system() -> System {
+pub(crate) async fn system() -> System {
     System::start(oarlock_runtime::Options { watchdog: None, ..Default::default() }).await.unwrap()
 }
 
-pub async fn start(system: &System, log: Arc<dyn Log>) -> Store {
+pub(crate) async fn start(system: &System, log: Arc<dyn Log>) -> Store {
     start_with(system, log, Options::default()).await
 }
 
-pub async fn start_with(system: &System, log: Arc<dyn Log>, options: Options) -> Store {
+pub(crate) async fn start_with(system: &System, log: Arc<dyn Log>, options: Options) -> Store {
     Store::start(system, log, Arc::new(Small), options).await.unwrap()
 }
 
-pub async fn stop(system: &System) {
+pub(crate) async fn stop(system: &System) {
     oarlock_runtime::shutdown::shutdown(system, Default::default()).await;
 }

@@ -1,12 +1,4 @@
 //! What the tests share: a View filled by hand, and requests sent through the chain as the server does.
-#![allow(
-    dead_code,
-    unreachable_pub,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests"
-)]
 
 use std::sync::Arc;
 
@@ -22,15 +14,15 @@ use oarlock_store::{Change, Entry, View};
 use serde_json::{Value, json};
 
 /// A server's state and its stages.
-pub struct World {
-    pub view: View,
-    pub chain: Chain,
-    pub rights: Option<Only>,
+pub(crate) struct World {
+    pub(crate) view: View,
+    pub(crate) chain: Chain,
+    pub(crate) rights: Option<Only>,
 }
 
 /// May do one thing, to objects of one resource, and nothing else.
 #[derive(Clone, Copy)]
-pub struct Only(pub &'static str, pub &'static str);
+pub(crate) struct Only(pub(crate) &'static str, pub(crate) &'static str);
 
 impl Authorizer for Only {
     fn check(&self, query: &AccessQuery) -> Decision {
@@ -41,30 +33,30 @@ impl Authorizer for Only {
 
 /// One request.
 #[derive(Clone)]
-pub struct Ask<'a> {
-    pub operation: Operation,
-    pub resource: &'static Resource,
-    pub subresource: &'a str,
-    pub namespace: &'a str,
-    pub name: &'a str,
-    pub user: &'a str,
-    pub groups: &'a [String],
+pub(crate) struct Ask<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'static Resource,
+    pub(crate) subresource: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) user: &'a str,
+    pub(crate) groups: &'a [String],
 }
 
 /// What was admitted.
 #[derive(Debug)]
-pub struct Admitted {
-    pub object: Option<Obj>,
-    pub together: Vec<Append>,
-    pub held: Vec<Turn>,
-    pub warnings: Vec<String>,
+pub(crate) struct Admitted {
+    pub(crate) object: Option<Obj>,
+    pub(crate) together: Vec<Append>,
+    pub(crate) held: Vec<Turn>,
+    pub(crate) warnings: Vec<String>,
 }
 
-pub fn resource(plural: &str) -> &'static Resource {
+pub(crate) fn resource(plural: &str) -> &'static Resource {
     RESOURCES.iter().find(|r| r.plural == plural).unwrap()
 }
 
-pub fn decode(value: &Value, ty: TypeRef) -> Obj {
+pub(crate) fn decode(value: &Value, ty: TypeRef) -> Obj {
     let mut value = value.clone();
     if let Some(gvk) = ty.gvk {
         let group = if gvk.group.is_empty() { String::new() } else { format!("{}/", gvk.group) };
@@ -76,19 +68,19 @@ pub fn decode(value: &Value, ty: TypeRef) -> Obj {
     obj
 }
 
-pub fn encode(obj: &Obj) -> Value {
+pub(crate) fn encode(obj: &Obj) -> Value {
     serde_json::from_slice(&oarlock_codec::json::encode(obj).bytes).unwrap()
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let view = View::new(1 << 20);
         let chain = Chain::new(table::stages(&Reader::new(view.clone())));
         Self { view, chain, rights: None }
     }
 
     /// A namespace with its default account.
-    pub fn with_namespace(name: &str) -> Self {
+    pub(crate) fn with_namespace(name: &str) -> Self {
         let world = Self::new();
         world.put("namespaces", &json!({"metadata": {"name": name}}));
         world.put("serviceaccounts", &json!({"metadata": {"name": "default", "namespace": name}}));
@@ -96,7 +88,7 @@ impl World {
     }
 
     /// Stores an object, as a committed write would.
-    pub fn put(&self, plural: &str, value: &Value) {
+    pub(crate) fn put(&self, plural: &str, value: &Value) {
         let resource = resource(plural);
         let mut obj = decode(value, resource.ty);
         let key = key::key(resource, obj.namespace(), obj.name()).unwrap();
@@ -108,7 +100,7 @@ impl World {
     }
 
     /// Sends a request through the stages: first all that change the object, then all that check it.
-    pub async fn ask(&self, ask: &Ask<'_>, object: Option<Obj>, old: Option<&Obj>) -> Result<Admitted, Status> {
+    pub(crate) async fn ask(&self, ask: &Ask<'_>, object: Option<Obj>, old: Option<&Obj>) -> Result<Admitted, Status> {
         let mut object = object;
         if let Some(mut meta) = object.as_mut().filter(|_| ask.resource.namespaced).and_then(Obj::meta_mut) {
             meta.set_namespace(ask.namespace);
@@ -143,7 +135,7 @@ impl World {
     }
 
     /// Creates an object as an administrator.
-    pub async fn create(&self, plural: &str, namespace: &str, value: &Value) -> Result<Admitted, Status> {
+    pub(crate) async fn create(&self, plural: &str, namespace: &str, value: &Value) -> Result<Admitted, Status> {
         let resource = resource(plural);
         let ask = Ask {
             operation: Operation::Create,

@@ -1,0 +1,11 @@
+//! What the stages admit, change and refuse, what they cost, and policies judged here and elsewhere.
+
+#![cfg(test)]
+
+mod chain;
+mod common;
+mod cost;
+mod elsewhere;
+mod policies;
+mod quota;
+mod recorded;

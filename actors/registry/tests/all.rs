@@ -1,0 +1,6 @@
+//! What a version says of a stored object, and what a deletion does.
+
+#![cfg(test)]
+
+mod conversion;
+mod deletion;

@@ -1,0 +1,7 @@
+//! The API's words against laws and upstream's libraries.
+
+#![cfg(test)]
+
+mod properties;
+mod status;
+mod upstream;

@@ -1,0 +1,9 @@
+//! Patches, applies and their owners against recorded answers, laws and damaged input.
+
+#![cfg(test)]
+
+mod lists;
+mod mutations;
+mod ownership;
+mod recorded;
+mod sets;

@@ -1,0 +1,9 @@
+//! Every log: the contract, faulty disks and power losses, etcd, snapshots.
+
+#![cfg(test)]
+
+mod contract;
+mod disk_faults;
+mod etcd;
+mod power_loss;
+mod snapshot;

@@ -1,0 +1,117 @@
+//! The one build of the gate: every library, program, example and test executable of the workspace, checked by clippy while it is compiled.
+//!
+//! `cargo clippy` would check everything in a pass of its own, third-party crates included, and `cargo build -p oarlock` would choose other features
+//! for some of them than the tests do. One command with one set of features compiles each crate once.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, ensure};
+use cargo_metadata::{Artifact, Message, MetadataCommand, Package};
+
+use crate::tool::{cargo, output, root, say, target};
+
+/// An executable with tests.
+pub(crate) struct Executable {
+    pub(crate) package: String,
+    /// `--test` target of the package; none: the tests inside its library or program.
+    pub(crate) suite: Option<String>,
+    path: PathBuf,
+    /// Its package's folder, in which it is started.
+    home: PathBuf,
+}
+
+/// Compiles the workspace and returns its test executables, sorted by package.
+///
+/// # Errors
+/// When something does not compile, or clippy warns.
+pub(crate) fn compile() -> anyhow::Result<Vec<Executable>> {
+    say("$ cargo build --workspace --all-targets, with clippy");
+    executables(linted(&mut cargo())?)
+}
+
+/// As [`compile`] into a target folder of its own, without seeded bugs and without clippy.
+///
+/// # Errors
+/// When something does not compile.
+pub(crate) fn compile_plain() -> anyhow::Result<Vec<Executable>> {
+    say("$ cargo build --workspace --all-targets, without seeded bugs");
+    executables(cargo().env("RUSTFLAGS", "--cfg seeded_bug=\"none\"").env("CARGO_TARGET_DIR", target().join("plain")))
+}
+
+fn executables(build: &mut Command) -> anyhow::Result<Vec<Executable>> {
+    let packages = MetadataCommand::new().current_dir(root()).no_deps().exec().context("cargo metadata")?.packages;
+    build.args(["build", "--workspace", "--all-targets", "--message-format", "json-render-diagnostics"]);
+    let out = build.current_dir(root()).stderr(Stdio::inherit()).output().context("cargo: not started")?;
+    ensure!(out.status.success(), "the workspace does not compile, or clippy warns");
+    let mut found = Vec::new();
+    for message in Message::parse_stream(out.stdout.as_slice()) {
+        if let Message::CompilerArtifact(artifact) = message? {
+            found.extend(Executable::of(artifact, &packages)?);
+        }
+    }
+    found.sort_by(|a, b| (&a.package, &a.suite).cmp(&(&b.package, &b.suite)));
+    Ok(found)
+}
+
+/// Lets clippy's driver, which is a compiler with further checks, compile the workspace's own crates. Warnings are errors.
+pub(crate) fn linted(command: &mut Command) -> anyhow::Result<&mut Command> {
+    let toolchain = output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let driver = PathBuf::from(toolchain.trim()).join("bin/clippy-driver");
+    ensure!(driver.exists(), "{} is not there: rustup component add clippy", driver.display());
+    // The form in which `cargo clippy` hands its arguments on.
+    let warnings = "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__";
+    Ok(command.env("RUSTC_WORKSPACE_WRAPPER", driver).env("CLIPPY_ARGS", warnings).env("CARGO_INCREMENTAL", "0"))
+}
+
+impl Executable {
+    fn of(artifact: Artifact, packages: &[Package]) -> anyhow::Result<Option<Self>> {
+        let package = packages.iter().find(|package| package.id == artifact.package_id);
+        let (Some(path), Some(package), true) = (artifact.executable, package, artifact.profile.test) else {
+            return Ok(None);
+        };
+        let home = package.manifest_path.parent().context("a package without a folder")?.into();
+        let suite = artifact.target.is_test().then_some(artifact.target.name);
+        Ok(Some(Self { package: package.name.to_string(), suite, path: path.into(), home }))
+    }
+
+    /// A command that runs it as cargo would, in its package's folder.
+    pub(crate) fn command(&self) -> Command {
+        self.wrapped(Command::new(&self.path))
+    }
+
+    /// As [`command`](Self::command), at the lowest priority.
+    pub(crate) fn nice(&self) -> Command {
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]).arg(&self.path);
+        self.wrapped(nice)
+    }
+
+    fn wrapped(&self, mut command: Command) -> Command {
+        command.current_dir(&self.home).env("CARGO_MANIFEST_DIR", &self.home).env("CARGO_PKG_NAME", &self.package);
+        command
+    }
+
+    /// Runs a command for it with its output in ours; whether it passed.
+    pub(crate) fn show(&self, command: &mut Command) -> anyhow::Result<bool> {
+        Ok(command.status().with_context(|| self.name())?.success())
+    }
+
+    /// The package, and the suite where it is not the library.
+    pub(crate) fn name(&self) -> String {
+        self.suite.as_ref().map_or_else(|| self.package.clone(), |suite| format!("{} --test {suite}", self.package))
+    }
+
+    /// The names of its tests, without those that are ignored.
+    ///
+    /// # Errors
+    /// When it does not list them.
+    pub(crate) fn tests(&self) -> anyhow::Result<Vec<String>> {
+        let list = |more: &[&str]| -> anyhow::Result<Vec<String>> {
+            let text = output(self.command().args(["--list", "--format", "terse"]).args(more))?;
+            Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+        };
+        let ignored = list(&["--ignored"])?;
+        Ok(list(&[])?.into_iter().filter(|name| !ignored.contains(name)).collect())
+    }
+}

@@ -1,0 +1,81 @@
+//! The steps of a long run, and what each cost.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::tool::{now, output, processors, root, say};
+
+/// What each step cost so far.
+#[derive(Default)]
+pub(crate) struct Steps {
+    rows: Vec<Row>,
+}
+
+struct Row {
+    name: &'static str,
+    /// Seconds on the clock.
+    wall: f64,
+    /// Seconds of all processors together.
+    busy: f64,
+}
+
+impl Steps {
+    /// Runs a step.
+    ///
+    /// # Errors
+    /// Those of the step; the table is printed first.
+    pub(crate) fn step<T>(
+        &mut self,
+        name: &'static str,
+        action: impl FnOnce() -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let before: f64 = self.rows.iter().map(|row| row.wall).sum();
+        say(&format!("== {name} (after {:.1} min, {} free on the disk)", before / 60.0, free()?));
+        let (start, cpu) = (now(), busy_seconds()?);
+        let outcome = action();
+        self.rows.push(Row { name, wall: start.elapsed().as_secs_f64(), busy: busy_seconds()? - cpu });
+        outcome.inspect_err(|_| say(&self.table()))
+    }
+
+    /// The steps as a table of docs/operations/tests.md.
+    pub(crate) fn table(&self) -> String {
+        let total = |what: fn(&Row) -> f64| self.rows.iter().map(what).sum();
+        let total = Row { name: "**all**", wall: total(|row| row.wall), busy: total(|row| row.busy) };
+        let row = |row: &Row| format!("| {} | {:.1} | {:.1} |\n", row.name, row.wall / 60.0, row.busy / 60.0);
+        let rows: String = self.rows.iter().chain([&total]).map(row).collect();
+        format!("\n| step ({} cores) | minutes | CPU minutes |\n|---|---:|---:|\n{rows}", processors())
+    }
+}
+
+/// Seconds that the machine's processors have worked since it was started: of all processes, since what tests leave behind counts too.
+pub(crate) fn busy_seconds() -> anyhow::Result<f64> {
+    let text = fs::read_to_string("/proc/stat").context("/proc/stat")?;
+    let line = text.lines().next().unwrap_or_default();
+    busy(line).with_context(|| format!("/proc/stat: {line}"))
+}
+
+/// Of the line `cpu user nice system idle iowait irq softirq …` (proc_stat(5)), in seconds; its unit is a hundredth.
+fn busy(line: &str) -> Option<f64> {
+    let ticks: Vec<f64> = line.strip_prefix("cpu ")?.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let [user, nice, system, _idle, _iowait, irq, softirq, ..] = ticks.as_slice() else { return None };
+    Some((user + nice + system + irq + softirq) / 100.0)
+}
+
+/// What the disk still holds: a run that ends for want of room should say so.
+fn free() -> anyhow::Result<String> {
+    let text = output(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
+    Ok(text.lines().last().unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::busy;
+
+    #[test]
+    fn work_is_all_but_idling_and_waiting() {
+        assert_eq!(busy("cpu  100 200 300 9999 9999 40 60 7 0 0"), Some(7.0));
+        assert_eq!(busy("cpu0 1 2 3 4 5 6 7"), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! Tests that only nightly runs, since the gate has no time for them.
+
+use std::fs;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use crate::seeded_bugs::BUGS;
+use crate::tool::root;
+
+/// The list.
+const LIST: &str = "tests/nightly.toml";
+
+#[derive(Deserialize)]
+struct List {
+    test: Vec<Row>,
+}
+
+/// Tests that left the gate.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    package: String,
+    /// The test's name, or the first part of the names of several.
+    name: String,
+    /// What they show that the gate does not.
+    #[serde(rename = "shows")]
+    _shows: String,
+    /// Seeded bugs of the kind that they would find, which the gate still catches.
+    bugs: Vec<String>,
+}
+
+impl Row {
+    /// Whether it speaks of this test.
+    pub(super) fn holds(&self, package: &str, test: &str) -> bool {
+        self.package == package && test.starts_with(&self.name)
+    }
+}
+
+/// Reads the list.
+///
+/// # Errors
+/// When it cannot be read, and when a row names no seeded bug that the gate catches: what leaves the gate leaves one.
+pub(super) fn listed() -> anyhow::Result<Vec<Row>> {
+    let text = fs::read_to_string(root().join(LIST)).context(LIST)?;
+    let rows = toml::from_str::<List>(&text).context(LIST)?.test;
+    for row in &rows {
+        ensure!(!row.bugs.is_empty(), "{LIST}: {} names no seeded bug that the gate catches in its place", row.name);
+        for name in &row.bugs {
+            let caught =
+                BUGS.iter().any(|bug| bug.name == name && !rows.iter().any(|row| row.holds(bug.package, bug.test)));
+            ensure!(caught, "{LIST}: {}: the gate catches no seeded bug {name}", row.name);
+        }
+    }
+    Ok(rows)
+}
