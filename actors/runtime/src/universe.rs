@@ -150,6 +150,13 @@ impl Universe {
         all
     }
 
+    /// Whether something happened in enough of the seeds that a sweep of `count` seeds has run: in a tenth of them, and in any when the budget has let it run
+    /// fewer, of which a tenth is too few to be counted on.
+    #[must_use]
+    pub fn happened_enough(in_seeds: usize, swept: usize, count: u64) -> bool {
+        if (swept as u64) < count { in_seeds > 0 } else { in_seeds * 10 >= swept }
+    }
+
     fn run_twice<T, F: Future<Output = T>>(seed: u64, test: &impl Fn() -> F) -> Outcome<T> {
         let (first, second) = (Self::run(seed, test), Self::run(seed, test));
         let differ = first.events.iter().zip(&second.events).position(|(a, b)| a != b);
@@ -246,6 +253,13 @@ mod tests {
         assert_eq!(seeds(Some(Duration::ZERO)), (100..100 + FEWEST).collect::<Vec<_>>());
         assert_eq!(seeds(Some(Duration::MAX)), (100..200).collect::<Vec<_>>());
         assert_eq!(seeds(None), (100..200).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_a_whole_sweep_shows_in_a_tenth_of_its_seeds_a_short_one_shows_at_all() {
+        let enough = |in_seeds, swept| Universe::happened_enough(in_seeds, swept, 200);
+        assert!(enough(20, 200) && !enough(19, 200) && !enough(199, 2000));
+        assert!(enough(1, 40) && !enough(0, 199));
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub(crate) const BUGS: &[Bug] = &[
     ),
     bug("watch_outlives_hole", "oarlock-store", None, "a_skip_ends_the_watches_that_missed_something_and_no_other"),
     // Any of the store's would do: this one shows that the seeds can fail.
-    bug("watch_outlives_hole", "oarlock-tests-sim", None, "two_hundred_seeds_of_faults_break_no_rule"),
+    bug("watch_outlives_hole", "oarlock-tests-sim", None, "seeds_of_faults_break_no_rule"),
     bug("reload_goes_back", "oarlock-store", Some("all"), "a_reload_shows_no_older_state"),
     bug("cold_body_ages", "oarlock-store", Some("all"), "a_store_that_keeps_no_bodies_answers_as_one_that_does"),
     bug(

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use crate::seeded_bugs::BUGS;
+use crate::seeded_bugs::{BUGS, Bug};
 use crate::tool::root;
 
 /// The list.
@@ -42,15 +42,36 @@ impl Row {
 /// # Errors
 /// When it cannot be read, and when a row names no seeded bug that the gate catches: what leaves the gate leaves one.
 pub(super) fn listed() -> anyhow::Result<Vec<Row>> {
-    let text = fs::read_to_string(root().join(LIST)).context(LIST)?;
-    let rows = toml::from_str::<List>(&text).context(LIST)?.test;
+    read(&fs::read_to_string(root().join(LIST)).context(LIST)?)
+}
+
+fn read(text: &str) -> anyhow::Result<Vec<Row>> {
+    let rows = toml::from_str::<List>(text).context(LIST)?.test;
     for row in &rows {
         ensure!(!row.bugs.is_empty(), "{LIST}: {} names no seeded bug that the gate catches in its place", row.name);
         for name in &row.bugs {
-            let caught =
-                BUGS.iter().any(|bug| bug.name == name && !rows.iter().any(|row| row.holds(bug.package, bug.test)));
-            ensure!(caught, "{LIST}: {}: the gate catches no seeded bug {name}", row.name);
+            let in_gate = |bug: &Bug| bug.name == name && !rows.iter().any(|row| row.holds(bug.package, bug.test));
+            ensure!(BUGS.iter().any(in_gate), "{LIST}: {}: the gate catches no seeded bug {name}", row.name);
         }
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn what_leaves_the_gate_names_a_seeded_bug_that_the_gate_catches() {
+        let row = |name: &str, bugs: &str| {
+            format!("[[test]]\npackage = \"oarlock-store\"\nname = \"{name}\"\nshows = \"it\"\nbugs = [{bugs}]\n")
+        };
+        let rows = read(&row("slow::", "\"read_undurable\"")).unwrap();
+        assert!(rows.iter().all(|row| row.holds("oarlock-store", "slow::a") && !row.holds("oarlock-store", "fast::a")));
+        assert!(read(&row("slow::", "")).is_err());
+        assert!(read(&row("slow::", "\"no_such_bug\"")).is_err());
+        // The one test that catches it has left too.
+        let caught_later = row("nobody_sees_a_write_before_it_is_durable", "\"read_undurable\"");
+        assert!(read(&caught_later).is_err());
+    }
 }
