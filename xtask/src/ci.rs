@@ -6,7 +6,7 @@ use crate::compile::compile;
 use crate::steps::Steps;
 use crate::tests::{Selection, Tier};
 use crate::tool::{cargo, run as exec, say};
-use crate::{check_layers, check_sizes, check_tests, docs, peer, seeded_bugs, since, tests};
+use crate::{check_layers, check_sizes, check_tests, peer, seeded_bugs, since, tests};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -24,9 +24,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let changed = args.since.as_deref().map(since::affected).transpose()?;
     sources(&mut steps)?;
     let executables = steps.step("compile, peers", || beside(|| peer::prepare(peer::GATE), compile))?;
-    let selection = Selection { tier: Tier::Gate, affected: changed.as_ref(), bugs: !args.quick };
-    steps.step("tests, seeded bugs", || tests::run(&executables, selection))?;
-    steps.step("docs", docs::run)?;
+    let selection = Selection { tier: Tier::Gate, affected: changed.as_ref(), bugs: !args.quick, docs: true };
+    steps.step("tests, seeded bugs, docs", || tests::run(&executables, selection))?;
     say(&steps.table());
     Ok(())
 }

@@ -2,13 +2,15 @@
 
 use std::process::Command;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 
 use crate::compile::{Executable, compile, compile_plain};
+use crate::seeded_bugs::BUGS;
 use crate::steps::Steps;
+use crate::tests::flaky::Row;
 use crate::tests::{self, Selection, Tier, VIRTUAL};
 use crate::tool::{cargo, output, root, run as exec, say, target};
-use crate::{ci, docs, faults, first_build, peer};
+use crate::{ci, faults, first_build, peer};
 
 /// Seeds of each sweep under virtual time, beyond those of the ordinary tests.
 const SEEDS: &str = "2000";
@@ -17,9 +19,23 @@ const FLAKY_RUNS: usize = 50;
 /// A version that reads deny.toml; it is compiled into target/tools.
 const CARGO_DENY: &str = "0.20.2";
 
+type Chore = fn(&[Executable]) -> anyhow::Result<()>;
+
+/// The steps after the build, in their order.
+const CHORES: [(&str, Chore); 7] = [
+    ("tests", |executables| tests::run(executables, EVERYTHING)),
+    ("seeds", seeds),
+    ("flaky", flaky),
+    ("faults", |_| faults::run(&faults::Args::once())),
+    ("plain", |_| tests::run(&compile_plain()?, Selection { bugs: false, docs: false, ..EVERYTHING })),
+    ("deny", |_| deny()),
+    ("first build", |_| first_build::run(&first_build::Args::thrice())),
+];
+const EVERYTHING: Selection = Selection { tier: Tier::Nightly, affected: None, bugs: true, docs: true };
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only these steps, by the names that the table at the end shows.
+    /// After the build only these steps, by the names that the table at the end shows.
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     only: Vec<String>,
 }
@@ -29,30 +45,17 @@ pub(crate) struct Args {
 /// # Errors
 /// When a step failed; the last lines name them.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(name) = args.only.iter().find(|only| !CHORES.iter().any(|(name, _)| name == only)) {
+        bail!("no step {name}: there are {}", CHORES.map(|(name, _)| name).join(", "));
+    }
     let mut steps = Steps::default();
     ci::sources(&mut steps)?;
     let executables = steps.step("compile, peers", || ci::beside(|| peer::prepare(peer::ALL), compile))?;
-    let executables = &executables;
-    let everything = Selection { tier: Tier::Nightly, affected: None, bugs: true };
-    let chores: [(&'static str, &dyn Fn() -> anyhow::Result<()>); 8] = [
-        ("tests", &|| tests::run(executables, everything)),
-        ("seeds", &|| seeds(executables)),
-        ("flaky", &|| flaky(executables)),
-        ("faults", &|| faults::run(&faults::Args::once())),
-        ("plain", &|| tests::run(&compile_plain()?, Selection { bugs: false, ..everything })),
-        ("deny", &deny),
-        ("docs", &docs::run),
-        ("first build", &|| first_build::run(&first_build::Args::thrice())),
-    ];
-    if let Some(name) = args.only.iter().find(|only| !chores.iter().any(|(name, _)| name == only)) {
-        bail!("no step {name}: there are {}", chores.map(|(name, _)| name).join(", "));
-    }
     let mut failed = Vec::new();
-    for (name, chore) in chores {
-        if !args.only.is_empty() && !args.only.iter().any(|only| only == name) {
-            continue;
-        }
-        if let Err(error) = steps.step(name, chore) {
+    for (name, chore) in
+        CHORES.iter().filter(|(name, _)| args.only.is_empty() || args.only.iter().any(|only| only == name))
+    {
+        if let Err(error) = steps.step(name, || chore(&executables)) {
             failed.push(format!("{name}: {error:#}"));
         }
     }
@@ -73,12 +76,9 @@ fn seeds(executables: &[Executable]) -> anyhow::Result<()> {
 fn flaky(executables: &[Executable]) -> anyhow::Result<()> {
     let mut red = Vec::new();
     for row in tests::flaky::listed()? {
-        let Some(executable) = executables.iter().find(|executable| executable.name() == row.executable) else {
-            bail!("tests/flaky.toml: there is no {}", row.executable);
-        };
         let mut failures = 0;
         for _ in 0..FLAKY_RUNS {
-            failures += usize::from(!executable.show(executable.command().args(["--exact", &row.name]))?);
+            failures += usize::from(!passes(executables, &row)?);
         }
         say(&format!("{} of {}: {failures} of {FLAKY_RUNS} runs failed", row.name, row.executable));
         if failures > 0 {
@@ -87,6 +87,16 @@ fn flaky(executables: &[Executable]) -> anyhow::Result<()> {
     }
     ensure!(red.is_empty(), "still flaky: {}", red.join(", "));
     Ok(())
+}
+
+/// Whether a flaky test, or a seeded bug's, passes this time.
+fn passes(executables: &[Executable], row: &Row) -> anyhow::Result<bool> {
+    if let Some(bug) = BUGS.iter().find(|bug| bug.title() == row.name) {
+        return Ok(bug.is_caught(executables)?.is_ok());
+    }
+    let found = executables.iter().find(|executable| executable.name() == row.executable);
+    let executable = found.with_context(|| format!("tests/flaky.toml: there is no {}", row.executable))?;
+    executable.show(executable.command().args(["--exact", &row.name]))
 }
 
 /// Licences, sources and bans of third-party crates. Advisories too, where their database can be fetched.

@@ -11,7 +11,7 @@ use anyhow::{Context, ensure};
 
 use crate::compile::{Executable, compile};
 use crate::tests::queue::{self, Task};
-use crate::tests::skips;
+use crate::tests::{self, skips};
 use crate::tool::{capture, processors, root, rust_files, say, seconds};
 pub(crate) use bugs::{BUGS, Bug};
 
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let executables = &executables;
     let task = |bug: &'static Bug| {
         let run = move || Ok((bug, bug.passes_asleep(executables)?.and(bug.is_caught(executables)?)));
-        Task { seconds: bug.seconds(), real_time: bug.real_time(), run: Box::new(run) }
+        Task { seconds: tests::usual(bug.package), real_time: bug.real_time(), run: Box::new(run) }
     };
     let tried = queue::run(bugs.into_iter().map(task).collect(), processors())?;
     let missed: Vec<_> = tried.iter().filter_map(|(bug, verdict)| verdict.is_err().then_some(bug.name)).collect();
@@ -56,14 +56,9 @@ impl Bug {
         format!("{} with the seeded bug {}", self.test, self.name)
     }
 
-    /// What it is expected to take; a world under virtual time and a real process take longer than the rest.
-    pub(crate) fn seconds(&self) -> f64 {
-        if self.program || !self.real_time() { 30.0 } else { 3.0 }
-    }
-
     /// Whether its test notices how long it waits for a processor.
     pub(crate) fn real_time(&self) -> bool {
-        self.package != crate::tests::VIRTUAL
+        self.package != tests::VIRTUAL
     }
 
     /// Whether its own test, and nothing else, fails with it; if not, why. Prints a line.

@@ -26,8 +26,12 @@ pub(crate) const VIRTUAL: &str = "oarlock-tests-sim";
 pub(crate) const INTEGRATION: &str = "oarlock-tests-integration";
 /// How long tests took in an earlier run: it decides the order and what runs together, nothing else.
 const DURATIONS: &str = "tests/durations.toml";
+/// What documentation takes, on one processor. Seconds.
+const DOCS: f64 = 80.0;
+/// Stands among executables for what seeded bugs took.
+const SEEDED_BUGS: &str = "seeded bugs";
 /// Processor time that each sweep of seeds may use in the gate. Seconds.
-const SEED_BUDGET: &str = "60";
+const SEED_BUDGET: &str = "40";
 
 /// Which tests run.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +48,10 @@ pub(crate) struct Selection<'a> {
     pub(crate) tier: Tier,
     /// None: all packages.
     pub(crate) affected: Option<&'a Affected>,
+    /// Whether seeded bugs are tried.
     pub(crate) bugs: bool,
+    /// Whether documentation is written, out of what the gate's build has made.
+    pub(crate) docs: bool,
 }
 
 /// What a task of the queue did.
@@ -62,7 +69,7 @@ struct Done {
 pub(crate) fn run(executables: &[Executable], selection: Selection) -> anyhow::Result<()> {
     skips::reset()?;
     let known = durations()?;
-    let Selection { tier, affected, bugs } = selection;
+    let Selection { tier, affected, bugs, docs } = selection;
     let later = later::listed()?;
     let mut tasks = Vec::new();
     for executable in executables {
@@ -80,9 +87,14 @@ pub(crate) fn run(executables: &[Executable], selection: Selection) -> anyhow::R
             tasks.push(Task { seconds, real_time: executable.package != VIRTUAL, run: Box::new(run) });
         }
     }
+    let known = known.get(SEEDED_BUGS);
     for bug in BUGS.iter().filter(|bug| bugs && since::selects(affected, bug.package, bug.test)) {
+        let seconds = known.and_then(|bugs| bugs.get(&bug.title())).copied().unwrap_or_else(|| usual(bug.package));
         let run = move || tried(executables, bug);
-        tasks.push(Task { seconds: bug.seconds(), real_time: bug.real_time(), run: Box::new(run) });
+        tasks.push(Task { seconds, real_time: bug.real_time(), run: Box::new(run) });
+    }
+    if docs {
+        tasks.push(Task { seconds: DOCS, real_time: true, run: Box::new(documented) });
     }
     let done = queue::run(tasks, processors())?;
     let passed: usize = done.iter().map(|done| done.passed).sum();
@@ -127,6 +139,12 @@ fn tested(executable: &Executable, tier: Tier, tests: &[String]) -> anyhow::Resu
     Ok(Done { passed: tests.len() - failures.len(), failures, took: (executable.name(), ran.took) })
 }
 
+/// Writes the documentation and tests its examples.
+fn documented() -> anyhow::Result<Done> {
+    crate::docs::run()?;
+    Ok(Done { passed: 0, failures: Vec::new(), took: (String::new(), Vec::new()) })
+}
+
 /// Tries one seeded bug.
 fn tried(executables: &[Executable], bug: &'static Bug) -> anyhow::Result<Done> {
     let failure = |why: String| Failure {
@@ -135,8 +153,9 @@ fn tried(executables: &[Executable], bug: &'static Bug) -> anyhow::Result<Done> 
         bug: Some(bug),
         why: why.lines().take(1).map(str::to_owned).collect(),
     };
-    let failures: Vec<Failure> = bug.is_caught(executables)?.err().map(failure).into_iter().collect();
-    Ok(Done { passed: 1 - failures.len(), failures, took: (String::new(), Vec::new()) })
+    let (took, verdict) = seconds(|| bug.is_caught(executables))?;
+    let failures: Vec<Failure> = verdict.err().map(failure).into_iter().collect();
+    Ok(Done { passed: 1 - failures.len(), failures, took: (SEEDED_BUGS.to_owned(), vec![(bug.title(), took)]) })
 }
 
 /// Runs what failed once more; whether it passes now.
@@ -152,7 +171,7 @@ fn again(executables: &[Executable], tier: Tier, failure: &Failure) -> anyhow::R
 }
 
 /// How many seconds a test of the package takes of which nothing is known.
-fn usual(package: &str) -> f64 {
+pub(crate) fn usual(package: &str) -> f64 {
     match package {
         INTEGRATION | VIRTUAL => 10.0,
         _ => 0.1,

@@ -25,7 +25,7 @@ pub const SEEDS: &str = "OARLOCK_SEEDS";
 pub const BUDGET: &str = "OARLOCK_SEED_BUDGET";
 
 /// So many seeds a sweep over threads always runs: of fewer nobody can say which faults strike often enough.
-pub const FEWEST: u64 = 40;
+pub const FEWEST: u64 = 24;
 
 /// Of so many seeds in a row that a sweep over threads runs, the first runs twice.
 const COMPARED: u64 = 8;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use oarlock_testkit::wait::eventually;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,8 +25,14 @@ impl Link {
         Self { address, whole, _carrier: carrier }
     }
 
+    /// Breaks every connection, and returns when nothing can arrive over one any more. The runtime needs another worker for that.
     pub(crate) fn cut(&self) {
         self.whole.send_replace(false);
+        // The listener has one receiver, and each connection that is not broken yet.
+        eventually("connections break", || match self.whole.receiver_count() {
+            1 => Ok(()),
+            more => Err(more),
+        });
     }
 
     pub(crate) fn mend(&self) {

@@ -112,6 +112,7 @@ fn a_thousand_watches_survive_the_server_that_has_most_of_them() {
     // All begin at the first one; the second comes back under load.
     servers[1].kill();
     let load = Load::start(&servers, 1000);
+    load.all_watch();
     load.goes_on();
     servers[1].start();
     load.goes_on();

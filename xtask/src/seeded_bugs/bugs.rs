@@ -7,16 +7,15 @@ pub(crate) struct Bug {
     /// `--test` target of the package; none: a test inside its library.
     pub(crate) suite: Option<&'static str>,
     pub(crate) test: &'static str,
-    /// Whether the bug is in the program that the test runs, and not in the test.
-    pub(crate) program: bool,
 }
 
 const fn bug(name: &'static str, package: &'static str, suite: Option<&'static str>, test: &'static str) -> Bug {
-    Bug { name, package, suite, test, program: false }
+    Bug { name, package, suite, test }
 }
 
+/// A bug in the program that a test of whole programs starts.
 const fn program_bug(name: &'static str, test: &'static str) -> Bug {
-    Bug { name, package: "oarlock-tests-integration", suite: Some("all"), test, program: true }
+    Bug { name, package: "oarlock-tests-integration", suite: Some("all"), test }
 }
 
 pub(crate) const BUGS: &[Bug] = &[

@@ -19,7 +19,7 @@ use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Http, Who};
-use oarlock_testkit::wait::{PATIENCE, Progress, eventually, pause, step};
+use oarlock_testkit::wait::{PATIENCE, Progress, eventually, gradually, pause, step};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -64,6 +64,8 @@ struct Counts {
     broken: AtomicU64,
     unknown: AtomicU64,
     told_to_wait: AtomicU64,
+    /// Watches that were opened, again after each end.
+    opened: AtomicU64,
     /// Calls that were answered.
     calls: AtomicU64,
     /// Events that watchers were told.
@@ -168,6 +170,14 @@ impl Load {
             unknown: read(&self.counts.unknown),
             told_to_wait: read(&self.counts.told_to_wait),
         }
+    }
+
+    /// Waits until every watcher has opened its watch.
+    pub(super) fn all_watch(&self) {
+        gradually("watchers open their watches", || match self.counts.opened.load(Ordering::Relaxed) {
+            opened if opened >= self.watchers.len() as u64 => Ok(()),
+            opened => Err(opened),
+        });
     }
 
     /// Waits until much more has been done and told.
@@ -400,6 +410,7 @@ async fn watch(client: Client, begin: u64, counts: Arc<Counts>) -> Vec<(String, 
             ..ListOptions::default()
         };
         let mut watch = client.watch(maps(), "default", options).await.unwrap();
+        count(&counts.opened);
         while let Some(events) = watch.next().await {
             for event in events {
                 match event {
