@@ -80,6 +80,14 @@ impl Executable {
         self.wrapped(Command::new(&self.path))
     }
 
+    /// As [`command`](Self::command), ended after so many seconds; at the lowest priority if it does not notice how long it waits.
+    pub(crate) fn bounded(&self, seconds: u32, real_time: bool) -> Command {
+        let mut command = Command::new("nice");
+        let priority = if real_time { "0" } else { "19" };
+        command.args(["-n", priority, "timeout", "--kill-after=5", &seconds.to_string()]).arg(&self.path);
+        self.wrapped(command)
+    }
+
     /// As [`command`](Self::command), at the lowest priority.
     pub(crate) fn nice(&self) -> Command {
         let mut nice = Command::new("nice");

@@ -18,6 +18,9 @@ pub(crate) use bugs::{BUGS, Bug};
 /// Names the bug that a process of a debug build wakes.
 const AWAKE: &str = "OARLOCK_SEEDED_BUG";
 
+/// A test that does not end with its bug is ended after this. Seconds; a world under virtual time may wait for minutes until a processor is free.
+const LIMIT: u32 = 1200;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Only this bug.
@@ -93,7 +96,7 @@ impl Bug {
         let own = |test: &&Executable| test.package == self.package && test.suite.as_deref() == self.suite;
         let found = executables.iter().find(own);
         let executable = found.with_context(|| format!("no such tests: {} {:?}", self.package, self.suite))?;
-        let mut command = if self.real_time() { executable.command() } else { executable.nice() };
+        let mut command = executable.bounded(LIMIT, self.real_time());
         skips::told(&mut command).arg(self.test).env(AWAKE, awake);
         capture(&mut command)
     }
