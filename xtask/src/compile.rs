@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use cargo_metadata::{Artifact, Message, MetadataCommand, Package};
 
-use crate::tool::{cargo, output, root, say, target};
+use crate::tool::{capture_in, cargo, output, root, say, target};
 
 /// An executable with tests.
 pub(crate) struct Executable {
@@ -98,6 +98,11 @@ impl Executable {
     fn wrapped(&self, mut command: Command) -> Command {
         command.current_dir(&self.home).env("CARGO_MANIFEST_DIR", &self.home).env("CARGO_PKG_NAME", &self.package);
         command
+    }
+
+    /// Runs a command for it in its package's folder; whether it passed, and what it printed.
+    pub(crate) fn capture(&self, command: &mut Command) -> anyhow::Result<(bool, String)> {
+        capture_in(&self.home, command)
     }
 
     /// Runs a command for it with its output in ours; whether it passed.

@@ -12,7 +12,7 @@ use anyhow::{Context, ensure};
 use crate::compile::{Executable, compile};
 use crate::tests::queue::{self, Task};
 use crate::tests::{self, skips};
-use crate::tool::{capture, processors, root, rust_files, say, seconds};
+use crate::tool::{processors, root, rust_files, say, seconds};
 pub(crate) use bugs::{BUGS, Bug};
 
 /// Names the bug that a process of a debug build wakes.
@@ -98,7 +98,7 @@ impl Bug {
         let executable = found.with_context(|| format!("no such tests: {} {:?}", self.package, self.suite))?;
         let mut command = executable.bounded(LIMIT, self.real_time());
         skips::told(&mut command).arg(self.test).env(AWAKE, awake);
-        capture(&mut command)
+        executable.capture(&mut command)
     }
 
     fn ran(&self, text: &str) -> bool {

@@ -67,9 +67,8 @@ pub(super) fn run(command: &mut Command, tests: &[String]) -> anyhow::Result<Ran
             }
         }
     })?;
-    let passed = child.wait()?.success();
+    let failed = not_passed(tests, child.wait()?.success(), &text);
     text += &String::from_utf8_lossy(&fs::read(errors.path())?);
-    let failed = if passed { BTreeSet::new() } else { not_passed(tests, &text) };
     Ok(Ran { failed, took, text })
 }
 
@@ -80,15 +79,20 @@ fn verdict(line: &str) -> Option<&str> {
     (verdict.ends_with("ok") || verdict.ends_with("FAILED")).then_some(test)
 }
 
-/// Those of the tests that failed in a process that did: what the harness lists in the end, or what it did not come to.
-fn not_passed(tests: &[String], text: &str) -> BTreeSet<String> {
-    if text.contains("\ntest result: FAILED.") {
-        let list = text.rsplit_once("\nfailures:\n").map_or("", |(_, list)| list);
-        return list.lines().map_while(|line| line.strip_prefix("    ")).map(str::to_owned).collect();
+/// Those of the tests that did not pass: what the harness lists in the end, or what it did not come to. All of them where a process succeeded without having
+/// run each, and where one failed without saying which.
+fn not_passed(tests: &[String], success: bool, text: &str) -> BTreeSet<String> {
+    if success && text.contains(&format!("\ntest result: ok. {} passed;", tests.len())) {
+        return BTreeSet::new();
     }
-    let passed = text.lines().filter(|line| line.ends_with("ok")).filter_map(verdict);
-    let passed: BTreeSet<&str> = passed.collect();
-    tests.iter().filter(|test| !passed.contains(test.as_str())).cloned().collect()
+    let failed: BTreeSet<String> = if text.contains("\ntest result: FAILED.") {
+        let list = text.rsplit_once("\nfailures:\n").map_or("", |(_, list)| list);
+        list.lines().map_while(|line| line.strip_prefix("    ")).map(str::to_owned).collect()
+    } else {
+        let passed: BTreeSet<&str> = text.lines().filter(|line| line.ends_with("ok")).filter_map(verdict).collect();
+        tests.iter().filter(|test| !passed.contains(test.as_str())).cloned().collect()
+    };
+    if failed.is_empty() { tests.iter().cloned().collect() } else { failed }
 }
 
 /// Each panic of each failed test: its place and the begin of its message, without what processes printed and without backtraces.
@@ -114,6 +118,8 @@ fn ends(line: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::{not_passed, panics, verdict};
 
     #[test]
@@ -136,9 +142,15 @@ mod tests {
         assert_eq!(verdict("test result: ok. 1 passed; 0 failed"), None);
         let tests = ["a", "b", "c", "d"].map(str::to_owned);
         let text = "test a ... ok\ntest b ... FAILED\ntest c ... \nprocess aborted";
-        assert_eq!(not_passed(&tests, text), ["b", "c", "d"].map(str::to_owned).into());
+        assert_eq!(not_passed(&tests, false, text), ["b", "c", "d"].map(str::to_owned).into());
         let text =
             "test a ... said by\na child ok\n\nfailures:\n\nfailures:\n    b\n    d\n\ntest result: FAILED. 2 passed\n";
-        assert_eq!(not_passed(&tests, text), ["b", "d"].map(str::to_owned).into());
+        assert_eq!(not_passed(&tests, false, text), ["b", "d"].map(str::to_owned).into());
+        let all = BTreeSet::from(tests.clone());
+        let text =
+            "test a ... ok\ntest b ... ok\ntest c ... ok\ntest d ... ok\n\ntest result: ok. 4 passed; 0 failed\n";
+        assert!(not_passed(&tests, true, text).is_empty());
+        assert_eq!(not_passed(&tests, false, text), all, "it failed after its last test");
+        assert_eq!(not_passed(&tests, true, "\ntest result: ok. 0 passed; 0 failed\n"), all, "no test has these names");
     }
 }
