@@ -11,6 +11,7 @@ mod first_build;
 mod images;
 mod new;
 mod nightly;
+mod older;
 mod oracle;
 mod peer;
 mod schema;
@@ -56,6 +57,8 @@ enum Chore {
     Ci(ci::Args),
     /// Build `--release` from nothing and wait until a cluster answers kubectl; print what that took.
     FirstBuild(first_build::Args),
+    /// Upgrade a crew at work from the build of an older commit to today's and back; or let that build write a state for tests.
+    Older(older::Args),
     /// What the gate has no time for; writes the tables of docs/operations.
     Nightly(nightly::Args),
 }
@@ -74,6 +77,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Images(args) => images::run(&args),
         Chore::Ci(args) => ci::run(&args),
         Chore::FirstBuild(args) => first_build::run(&args),
+        Chore::Older(args) => older::run(&args),
         Chore::Nightly(args) => nightly::run(&args),
     }
 }

@@ -10,7 +10,7 @@ use crate::steps::Steps;
 use crate::tests::flaky::Row;
 use crate::tests::{self, Selection, Tier, VIRTUAL};
 use crate::tool::{cargo, output, root, run as exec, say, target};
-use crate::{ci, faults, first_build, peer};
+use crate::{ci, faults, first_build, older, peer};
 
 /// Seeds of each sweep under virtual time, beyond those of the ordinary tests.
 const SEEDS: &str = "2000";
@@ -22,11 +22,12 @@ const CARGO_DENY: &str = "0.20.2";
 type Chore = fn(&[Executable]) -> anyhow::Result<()>;
 
 /// The steps after the build, in their order.
-const CHORES: [(&str, Chore); 7] = [
+const CHORES: [(&str, Chore); 8] = [
     ("tests", |executables| tests::run(executables, EVERYTHING)),
     ("seeds", seeds),
     ("flaky", flaky),
     ("faults", |_| faults::run(&faults::Args::once())),
+    ("older", |executables| older::with(&older::Args::upgrades(), executables)),
     ("plain", |_| tests::run(&compile_plain()?, Selection { bugs: false, docs: false, ..EVERYTHING })),
     ("deny", |_| deny()),
     ("first build", |_| first_build::run(&first_build::Args::thrice())),

@@ -4,19 +4,30 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use parking_lot::RwLock;
+
 /// Names another executable than the built one; it is then taken as it is.
 const OVERRIDE: &str = "OARLOCK_BIN";
 const BUILD: &str = "cargo build -p oarlock";
 
-/// The built `oarlock`, which lies beside the directory of the running test's executable.
+/// The executable that [`replace_oarlock`] has set.
+static REPLACEMENT: RwLock<Option<PathBuf>> = RwLock::new(None);
+
+/// Starts every later `oarlock` of this process from `executable`, or with `None` from the built one again, as an upgrade of a host does. A test that calls
+/// this function has to be the only one in its process.
+pub fn replace_oarlock(executable: Option<PathBuf>) {
+    *REPLACEMENT.write() = executable;
+}
+
+/// The executable that [`replace_oarlock`] names, else that of `OARLOCK_BIN`, else the built `oarlock`, which lies beside the directory of the running test's executable.
 ///
 /// # Panics
 /// When it is missing or older than a source it was built from (cargo's dep-info beside it lists them): a test must not judge
 /// yesterday's program. The text names the command that builds it.
 #[must_use]
 pub fn oarlock() -> PathBuf {
-    if let Some(path) = std::env::var_os(OVERRIDE) {
-        return path.into();
+    if let Some(path) = REPLACEMENT.read().clone().or_else(|| std::env::var_os(OVERRIDE).map(PathBuf::from)) {
+        return path;
     }
     let own = std::env::current_exe().expect("the test's own path");
     let dir = own.parent().and_then(Path::parent).expect("target/<profile>/deps/<test>");

@@ -39,6 +39,21 @@ impl Cluster {
         cluster
     }
 
+    /// As [`Cluster::up`], over a data directory that holds `file` with `content`, as another process has left it.
+    ///
+    /// # Panics
+    /// As [`Cluster::up`], and when the file cannot be written.
+    #[must_use]
+    pub fn over(file: &Path, content: &[u8], flags: &[&str]) -> Self {
+        let dir = tempfile::Builder::new().prefix("oarlock-test-").tempdir().expect("a temporary directory");
+        let mut cluster = Self { dir, flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), child: None };
+        let path = cluster.data_dir().root().join(file);
+        std::fs::create_dir_all(path.parent().expect("its folder")).expect("a folder");
+        std::fs::write(&path, content).expect("the file");
+        cluster.start();
+        cluster
+    }
+
     /// Another API server, and nothing else, with the same authorities and token key and `flags`: as an operator adds one.
     ///
     /// # Panics

@@ -41,7 +41,7 @@ mod skip;
 pub mod wait;
 pub mod workload;
 
-pub use binary::{cargo, example, go, kubectl, oarlock, part};
+pub use binary::{cargo, example, go, kubectl, oarlock, part, replace_oarlock};
 pub use cluster::{Cluster, FLAGS, read};
 pub use damage::{damaged, damaged_text};
 pub use disk::Disk;

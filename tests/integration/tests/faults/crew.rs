@@ -374,6 +374,33 @@ fn users_are_served_through_the_loss_of_anything() {
     served_through("crew", &faults, 2);
 }
 
+/// Names the executable of an older commit.
+const OLDER: &str = "OARLOCK_OLDER";
+
+#[test]
+#[ignore = "needs the executable of an older commit: cargo xtask older"]
+fn users_are_served_from_an_older_build_to_todays_and_one_step_back() {
+    let older: std::path::PathBuf = std::env::var_os(OLDER).unwrap_or_else(|| panic!("{OLDER} is not set")).into();
+    let today = oarlock_testkit::oarlock();
+    let of_build = |executable: &std::path::Path| oarlock_testkit::replace_oarlock(Some(executable.to_owned()));
+    of_build(&older);
+    let Ok(mut fleet) =
+        Fleet::start("crew-older").map_err(|why| oarlock_testkit::skipped!("{why}: no crew was upgraded"))
+    else {
+        return;
+    };
+    fleet.works();
+    fleet.made_good("nothing");
+    for (executable, change) in
+        [(&today, "an upgrade to today's build"), (&older, "one step back"), (&today, "and again")]
+    {
+        of_build(executable);
+        fleet.upgrade();
+        fleet.made_good(change);
+    }
+    fleet.judge(2);
+}
+
 #[test]
 fn users_are_served_over_bad_links_members_and_disks() {
     let Ok(mut fleet) =
