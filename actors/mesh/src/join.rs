@@ -50,8 +50,8 @@ pub fn connect(system: &System, flags: &NatsOptions, role: Role, name: &str) -> 
     let Some(nats) = flags.read()? else { return Ok(None) };
     let identity = Identity::new(role, name)?;
     let spawn = Arc::new(GateSpawn(system.gate(format!("bus/{identity}"), Phase::Informers)));
-    let options =
-        Options { servers: nats.servers, credentials: nats.credentials, authorities: nats.authorities, spawn };
+    let oarlock_config::Nats { servers, credentials, role_keys, authorities } = nats;
+    let options = Options { servers, credentials, authorities, role_keys, spawn };
     Ok(Some(Bus::connect(options, identity)?))
 }
 

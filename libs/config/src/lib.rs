@@ -23,5 +23,5 @@ pub use kubeconfig::{
     AuthInfo, ClientKey, Cluster, Context, Credential, Endpoint, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
     ServerTrust,
 };
-pub use nats::{Nats, NatsOptions};
+pub use nats::{Nats, NatsOptions, ROLE_KEYS};
 pub use secure_serving::SecureServingOptions;
