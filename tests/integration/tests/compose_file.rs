@@ -77,12 +77,12 @@ fn texts(value: Option<&Value>) -> Vec<String> {
     items.map(|item| item.as_str().unwrap().to_owned()).collect()
 }
 
-/// Of each volume that a service mounts: what, where, and whether it may write.
-fn mounts(service: &Mapping) -> Vec<(String, String, bool)> {
+/// Of each volume that a service mounts: what, where, and how.
+fn mounts(service: &Mapping) -> Vec<(String, String, String)> {
     let parse = |text: String| {
         let mut fields = text.splitn(3, ':').map(str::to_owned);
         let (what, place) = (fields.next().unwrap(), fields.next().unwrap());
-        (what, place, fields.next().as_deref() != Some("ro"))
+        (what, place, fields.next().unwrap_or_default())
     };
     texts(service.get("volumes")).into_iter().map(parse).collect()
 }
@@ -115,8 +115,8 @@ fn each_service_sees_the_keys_of_its_own_part() {
         .iter()
         .map(|(name, service)| {
             let keys = mounts(service).into_iter().filter(|(what, ..)| what.starts_with("keys"));
-            let keys = keys.map(|(what, place, writes)| {
-                assert_eq!(writes, name == KEYS, "{name} writes to {what}");
+            let keys = keys.map(|(what, place, how)| {
+                assert_eq!(how, if name == KEYS { "" } else { "ro,nocopy" }, "{name} mounts {what}");
                 assert!(name == KEYS || place == "/keys", "{name} has {what} at {place}");
                 what
             });
@@ -187,8 +187,12 @@ fn every_volume_belongs_to_nobody_who_is_root() {
     }
     let first: BTreeSet<String> = first.into_iter().map(|(what, ..)| what).collect();
     for (name, service) in services.iter().filter(|(name, _)| *name != ROOT) {
-        for (what, ..) in mounts(service) {
+        for (what, _, how) in mounts(service) {
             assert!(first.contains(&what), "{name} may be the first to mount {what}");
+            assert!(
+                name == KEYS || how.split(',').any(|word| word == "nocopy"),
+                "{name} may give {what} another owner"
+            );
         }
         let waits = flat(&service.get("depends_on").and_then(Value::as_mapping).cloned().unwrap_or_default());
         let writes = name != KEYS && !mounts(service).is_empty();

@@ -147,7 +147,14 @@ impl Fleet {
         let seed = |role: &str| keys.path().join(format!("nats/{role}.seed")).display().to_string();
         let (of_servers, of_judges) = (seed("api-server"), seed("admission"));
         let [of_a, of_b] = ["a", "b"].map(|server| ways(&network, server, &etcd, &ALL));
-        let more = ["--log", &format!("{},oarlock_store::feeder=debug", claims::LOG), "--nats-servers", &urls, "--nats-credentials", &of_servers];
+        let more = [
+            "--log",
+            &format!("{},oarlock_store::feeder=debug", claims::LOG),
+            "--nats-servers",
+            &urls,
+            "--nats-credentials",
+            &of_servers,
+        ];
         let one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY, &more].concat());
         let two = one.replica(&[[servers(&of_b).as_str()].as_slice(), &more].concat());
         let mut scene = Scene::new(name, &one);
