@@ -197,3 +197,24 @@ async fn what_is_secret_does_not_leave_the_process() {
     let answer = elsewhere.judge(&world.asker, &of(plain(), None, plain()), &policies).await;
     assert_eq!(answer.map(|answer| answer.denials.len()), Some(2), "everything else is asked of others");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_no_policy_is_about_is_not_sent() {
+    let elsewhere = World::new().await;
+    elsewhere.judge("j").await;
+    let world =
+        crate::common::World { bus: Some(elsewhere.asker.clone()), ..crate::common::World::with_namespace("n") };
+    let rules = json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+    let validations = json!([{"expression": GOOD, "message": "no"}]);
+    let spec = json!({"matchConstraints": {"resourceRules": rules}, "validations": validations});
+    world.put("validatingadmissionpolicies", &json!({"metadata": {"name": "p", "generation": 1}, "spec": spec}));
+    let spec = json!({"policyName": "p", "validationActions": ["Deny"]});
+    world.put("validatingadmissionpolicybindings", &json!({"metadata": {"name": "b"}, "spec": spec}));
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    for plural in ["secrets", "serviceaccounts", "services"] {
+        assert!(world.create(plural, "n", &named("bad")).await.is_ok(), "{plural}");
+    }
+    assert_eq!(elsewhere.asked(), 0);
+    assert!(world.create("configmaps", "n", &named("bad")).await.is_err());
+    assert_eq!(elsewhere.asked(), 2, "once more for the policy");
+}

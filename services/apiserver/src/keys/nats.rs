@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use oarlock_bus::credentials::Seed;
 use oarlock_bus::permissions::{Holder, Routes, cluster, configuration};
 use oarlock_bus::{Role, RoleKeys};
@@ -48,6 +48,15 @@ pub(super) struct Carried {
 /// When the directory cannot be read or written, or a file in it is no seed.
 pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyhow::Result<Carried> {
     let folder = directory.nats();
+    // Whoever runs this again for a further node shall not take the servers' locks away by leaving a flag out.
+    for (flag, names, file) in [("tls-san", &wanted.tls, "server.crt"), ("routes", &wanted.routes, PASSWORD)] {
+        let was = folder.join(file);
+        ensure!(
+            !names.is_empty() || !was.exists(),
+            "--nats-{flag} is missing: {} is there, so it was given before",
+            was.display()
+        );
+    }
     let mut seeds = found(&folder)?;
     let mut files = AtomicFiles::new();
     let roles = Role::ALL.into_iter().filter(|role| *role != Role::Node).map(Holder::role);
@@ -198,8 +207,9 @@ mod tests {
         );
         assert_eq!(mode & 0o077, 0, "nobody else reads it");
         std::fs::write(directory.nats().join("node-n2.seed"), "no seed").unwrap();
-        assert!(make(&[], &[]).err().unwrap().to_string().contains("node-n2.seed"));
-        assert!(make(&["no node"], &[]).is_err());
+        assert!(make(&[], &[]).err().unwrap().to_string().contains("--nats-tls-san is missing"));
+        assert!(make(&[], &["nats"]).err().unwrap().to_string().contains("node-n2.seed"));
+        assert!(make(&["no node"], &["nats"]).is_err());
     }
 
     #[test]
@@ -216,6 +226,8 @@ mod tests {
         write(&directory, &wanted, now).unwrap();
         assert_eq!(read(PASSWORD), password);
         assert!(password.trim().len() > 40 && read("nats.conf").contains(password.trim()));
+        let open = Wanted { nodes: Vec::new(), tls: names.to_vec(), routes: Vec::new() };
+        assert!(write(&directory, &open, now).err().unwrap().to_string().contains("--nats-routes is missing"));
         let authority = oarlock_pki::Authority::believed(&read(AUTHORITY)).unwrap();
         for name in ["server.crt", "route.crt"] {
             let certificate = oarlock_pki::parse_chain(&read(name)).unwrap().remove(0);
