@@ -49,7 +49,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !is_there(NATS)? {
         import(&programs(debian(&scratch, "nats", "busybox")?, &[nats.join("nats-server")])?, NATS)?;
     }
-    import(&programs(fresh(&scratch, "programs")?, &[root().join(&args.program)])?, PROGRAM)?;
+    let program = programs(fresh(&scratch, "programs")?, &[root().join(&args.program)])?;
+    // As the Dockerfile does with what it has built: debug lines are five sixths of it.
+    let name = args.program.file_name().context("a program has a name")?;
+    exec(Command::new("strip").arg(program.join("usr/local/bin").join(name)))?;
+    import(&program, PROGRAM)?;
     let (program, packages) = (format!("PROGRAM={PROGRAM}"), format!("PACKAGES={PACKAGES}"));
     for (image, target) in [("oarlock:latest", &[][..]), ("oarlock-node:latest", &["--target", "node"])] {
         let mut build = Command::new("docker");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use oarlock_admission::turns::Turn;
 use oarlock_admission::{Attributes, Chain, Operation, Rights, Subject, table};
+use oarlock_bus::Bus;
 use oarlock_cel::{AccessQuery, Authorizer, Decision};
 use oarlock_codec::Mode;
 use oarlock_meta::{Revision, Status};
@@ -18,6 +19,7 @@ pub(crate) struct World {
     pub(crate) view: View,
     pub(crate) chain: Chain,
     pub(crate) rights: Option<Only>,
+    pub(crate) bus: Option<Bus>,
 }
 
 /// May do one thing, to objects of one resource, and nothing else.
@@ -76,7 +78,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let view = View::new(1 << 20);
         let chain = Chain::new(table::stages(&Reader::new(view.clone())));
-        Self { view, chain, rights: None }
+        Self { view, chain, rights: None, bus: None }
     }
 
     /// A namespace with its default account.
@@ -121,7 +123,7 @@ impl World {
                 held: Vec::new(),
                 warnings: Vec::new(),
                 authorizer: self.rights.as_ref().map(|rights| Rights::new(rights)),
-                bus: None,
+                bus: self.bus.clone(),
             };
             if validating {
                 self.chain.validate(&mut attributes).await?;

@@ -167,3 +167,54 @@ async fn what_cannot_be_read_is_declined() {
         PolicyQuestion { review: review.into(), digests: vec![Bytes::from_static(b"?")], policies: Vec::new() };
     assert!(matches!(ask(unknown).await.unwrap().said, Some(Said::Unknown(_))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_secret_does_not_leave_the_process() {
+    let world = World::new().await;
+    world.judge("j").await;
+    let (elsewhere, policies) = (Elsewhere::default(), policy("p", GOOD));
+    let secret = || Some(obj("", "secrets", &json!({"metadata": {"name": "bad"}, "data": {"a": "c2VjcmV0"}})));
+    let review = json!({"metadata": {"name": "bad"}, "spec": {"token": "t"}});
+    let review = || Some(obj("authentication.k8s.io", "tokenreviews", &review));
+    let of = |object, old, params: Option<Obj>| {
+        let mut question = question(&policies, "bad");
+        question.input = Input { object, old, ..question.input };
+        question.asked.iter_mut().for_each(|asked| asked.params = vec![None, params.clone()]);
+        question
+    };
+    let plain = || Some(obj("", "configmaps", &json!({"metadata": {"name": "bad"}})));
+    let cases = [
+        ("made", of(secret(), None, None)),
+        ("changed", of(secret(), secret(), None)),
+        ("deleted", of(None, secret(), None)),
+        ("a parameter", of(plain(), None, secret())),
+        ("a token", of(review(), None, None)),
+    ];
+    for (what, question) in cases {
+        assert_eq!(elsewhere.judge(&world.asker, &question, &policies).await, None, "{what}");
+    }
+    assert_eq!(world.asked(), 0, "nothing was sent");
+    let answer = elsewhere.judge(&world.asker, &of(plain(), None, plain()), &policies).await;
+    assert_eq!(answer.map(|answer| answer.denials.len()), Some(2), "everything else is asked of others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_policy_is_about_is_not_sent() {
+    let elsewhere = World::new().await;
+    elsewhere.judge("j").await;
+    let world =
+        crate::common::World { bus: Some(elsewhere.asker.clone()), ..crate::common::World::with_namespace("n") };
+    let rules = json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]);
+    let validations = json!([{"expression": GOOD, "message": "no"}]);
+    let spec = json!({"matchConstraints": {"resourceRules": rules}, "validations": validations});
+    world.put("validatingadmissionpolicies", &json!({"metadata": {"name": "p", "generation": 1}, "spec": spec}));
+    let spec = json!({"policyName": "p", "validationActions": ["Deny"]});
+    world.put("validatingadmissionpolicybindings", &json!({"metadata": {"name": "b"}, "spec": spec}));
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    for plural in ["secrets", "serviceaccounts", "services"] {
+        assert!(world.create(plural, "n", &named("bad")).await.is_ok(), "{plural}");
+    }
+    assert_eq!(elsewhere.asked(), 0);
+    assert!(world.create("configmaps", "n", &named("bad")).await.is_err());
+    assert_eq!(elsewhere.asked(), 2, "once more for the policy");
+}

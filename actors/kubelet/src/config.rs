@@ -28,6 +28,8 @@ pub struct NodeConfig {
     pub labels: BTreeMap<Str, Str>,
     /// The address that pods show as `hostIP`.
     pub internal_ip: IpAddr,
+    /// A name under which others reach the node, where it has one.
+    pub internal_dns: Option<Str>,
     /// The kubelet's own port, 0 when it serves none.
     pub port: u16,
     /// What `nodeInfo` says of the system.
@@ -102,6 +104,7 @@ impl NodeConfig {
             capacity,
             labels: BTreeMap::new(),
             internal_ip: IpAddr::V4(host),
+            internal_dns: None,
             port: 0,
             system: SystemInfo {
                 machine_id: name.clone(),
@@ -133,6 +136,7 @@ impl NodeConfig {
             allocatable: facts.allocatable(),
             labels: BTreeMap::new(),
             internal_ip,
+            internal_dns: None,
             port: 0,
             system: facts.system,
             machine: Some(machine),

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use oarlock_bus::{BadName, BadOptions, Bus, Identity, Options, Role, Spawn};
-use oarlock_config::NatsOptions;
+use oarlock_config::{NatsOptions, in_the_clear};
 use oarlock_runtime::{Gate, Phase, System, rng};
 
 use crate::member::attend;
@@ -48,10 +48,18 @@ pub async fn join(system: &System, flags: &NatsOptions, role: Role, name: &str) 
 /// [`JoinError`].
 pub fn connect(system: &System, flags: &NatsOptions, role: Role, name: &str) -> Result<Option<Bus>, JoinError> {
     let Some(nats) = flags.read()? else { return Ok(None) };
+    // With authorities every server has to speak TLS, whatever its address says.
+    let open = nats.authorities.is_none().then(|| nats.servers.iter().find(|server| in_the_clear(server, "tls")));
+    if let Some(server) = open.flatten() {
+        tracing::warn!(
+            server,
+            "the bus is reached without TLS over a network: whoever is on the way hears and says everything; use tls:// and --nats-ca"
+        );
+    }
     let identity = Identity::new(role, name)?;
     let spawn = Arc::new(GateSpawn(system.gate(format!("bus/{identity}"), Phase::Informers)));
-    let options =
-        Options { servers: nats.servers, credentials: nats.credentials, authorities: nats.authorities, spawn };
+    let oarlock_config::Nats { servers, credentials, role_keys, authorities } = nats;
+    let options = Options { servers, credentials, authorities, role_keys, spawn };
     Ok(Some(Bus::connect(options, identity)?))
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::envelope::{self, Opened};
 use crate::error::AnswerError;
+use crate::proof;
 use crate::proto::bus::v1::answer::Outcome;
 use crate::proto::bus::v1::{Expired, FailureCode, Stopping, WrongEpoch};
 use crate::queue::{Arrived, Next, Queue};
@@ -167,7 +168,14 @@ impl Ask {
     /// Where the answer certainly does not reach the asker.
     pub async fn answer<A: Name>(mut self, answer: &A) -> Result<(), AnswerError> {
         let Some(reply) = self.reply.take() else { return Err(AnswerError::Gone) };
-        let (payload, limit) = (envelope::answer(envelope::done(answer)), reply.max_payload());
+        let (done, limit) = (envelope::done(answer), reply.max_payload());
+        let payload = match (&self.opened.proof_of, reply.seed()) {
+            (Some(asked), Some(seed)) => {
+                let proof = proof::sign(seed, &self.subject, asked, &done);
+                envelope::proven(done, proof)
+            }
+            _ => envelope::answer(Outcome::Done(done)),
+        };
         self.stats.answered(self.at.elapsed());
         if payload.len() <= limit {
             return self.send(&reply, payload).await;

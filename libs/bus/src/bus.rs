@@ -12,6 +12,7 @@ use crate::error::{AskError, HintError, ListenError};
 use crate::hints::Hints;
 use crate::link::State;
 use crate::memory::{self, Exchange};
+use crate::proof;
 use crate::proto::bus::v1::KindStats;
 use crate::queue::Queue;
 use crate::role::Identity;
@@ -19,7 +20,7 @@ use crate::stats::Stats;
 use crate::subject::{Pattern, Subject};
 use crate::subjects::Carries;
 use crate::trace::{self, TraceContext};
-use crate::transport::Transport;
+use crate::transport::{Proof, Transport};
 
 /// One member's voice and ears. Clones are the same member over the same connection, which ends with the last of them, its [`Asks`] and [`Hints`].
 #[derive(Clone, Debug)]
@@ -82,18 +83,59 @@ impl Bus {
         budget: Duration,
     ) -> Result<A, AskError> {
         let began = Instant::now();
-        let result = self.request(subject, question, budget, began + budget).await.and_then(envelope::outcome);
+        let result = self.request(subject, question, budget, began + budget, false).await;
+        let result = result.and_then(|(_, answer)| envelope::outcome(answer, |_, _| Ok(())));
         self.inner.stats.of(subject.row().kind).asked(began.elapsed(), &result);
         result
     }
 
+    /// As [`Bus::ask`], where it matters who answers: only an answer counts that a member of the subject's role has signed, for this question and no other.
+    /// Within a process everybody is known.
+    ///
+    /// # Errors
+    /// See [`AskError`]; [`AskError::Unproven`] also, and before anything is sent, where the role's key is not known.
+    pub async fn ask_proven<Q: Name, A: Name + Default>(
+        &self,
+        subject: &Subject,
+        question: &Q,
+        budget: Duration,
+    ) -> Result<A, AskError> {
+        let began = Instant::now();
+        let result = self.proven(subject, question, budget, began + budget).await;
+        self.inner.stats.of(subject.row().kind).asked(began.elapsed(), &result);
+        result
+    }
+
+    async fn proven<Q: Name, A: Name + Default>(
+        &self,
+        subject: &Subject,
+        question: &Q,
+        budget: Duration,
+        deadline: Instant,
+    ) -> Result<A, AskError> {
+        let key = match subject.role().map_or(Proof::None, |role| self.inner.transport.proof_of(role)) {
+            Proof::Process => None,
+            Proof::Key(key) => Some(key),
+            Proof::None => {
+                return Err(AskError::Unproven(format!("no key is known of those who answer on {subject}")));
+            }
+        };
+        let (payload, answer) = self.request(subject, question, budget, deadline, true).await?;
+        envelope::outcome(answer, |done, signature| match key {
+            Some(key) => proof::check(key, subject, &proof::asked(&payload), done, signature),
+            None => Ok(()),
+        })
+    }
+
+    /// What was sent, and what came back.
     async fn request<Q: Name>(
         &self,
         subject: &Subject,
         question: &Q,
         budget: Duration,
         deadline: Instant,
-    ) -> Result<bytes::Bytes, AskError> {
+        wants_proof: bool,
+    ) -> Result<(bytes::Bytes, bytes::Bytes), AskError> {
         let (inner, row) = (&*self.inner, subject.row());
         if row.carries != Carries::Asks || !row.may_publish(&inner.identity, subject.as_str()) {
             return Err(AskError::Denied(subject.to_string()));
@@ -101,13 +143,14 @@ impl Bus {
         if budget.is_zero() {
             return Err(AskError::Expired);
         }
-        let payload = self.seal(question, budget);
+        let payload = self.seal(question, budget, wants_proof);
         let limit = inner.transport.max_payload();
         if payload.len() > limit {
             return Err(AskError::TooLarge { bytes: payload.len(), limit });
         }
         inner.stats.of(row.kind).sent.count(payload.len());
-        inner.transport.request(subject, payload, deadline).await
+        let answer = inner.transport.request(subject, payload.clone(), deadline).await?;
+        Ok((payload, answer))
     }
 
     /// Sends a hint, which may be lost on every part of its way. Never waits.
@@ -121,7 +164,7 @@ impl Bus {
             stats.refused();
             return Err(HintError::Denied(subject.to_string()));
         }
-        let payload = self.seal(message, Duration::ZERO);
+        let payload = self.seal(message, Duration::ZERO, false);
         let (bytes, limit) = (payload.len(), inner.transport.max_payload());
         if bytes > limit {
             return Err(HintError::TooLarge { bytes, limit });
@@ -132,11 +175,11 @@ impl Bus {
     }
 
     /// An envelope in the trace of the current [`trace::scope`], or in one of its own.
-    fn seal<M: Name>(&self, message: &M, budget: Duration) -> bytes::Bytes {
+    fn seal<M: Name>(&self, message: &M, budget: Duration, wants_proof: bool) -> bytes::Bytes {
         let (process, number) = self.inner.transport.number();
         let root = || TraceContext::root(u128::from(process) << 64 | u128::from(number), number);
         let trace = trace::current().map(|context| context.child(number)).or_else(root);
-        envelope::seal(message, &self.inner.identity, (process, number), budget, trace)
+        envelope::seal(message, &self.inner.identity, (process, number), budget, trace, wants_proof)
     }
 
     /// Hears the asks of a pattern, over this connection and every later one. `capacity` asks wait at most; who finds no room is answered

@@ -8,6 +8,7 @@ use oarlock_seeded_bug::seeded_bug;
 use prost::{Message, Name};
 
 use crate::error::AskError;
+use crate::proof;
 use crate::proto::bus::v1::answer::Outcome;
 use crate::proto::bus::v1::{self as wire, FailureCode};
 use crate::role::{Identity, Role};
@@ -25,6 +26,8 @@ pub(crate) struct Opened {
     pub(crate) trace: Option<TraceContext>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
+    /// What the answer has to prove that it answers.
+    pub(crate) proof_of: Option<proof::Asked>,
 }
 
 pub(crate) fn seal<M: Name>(
@@ -33,6 +36,7 @@ pub(crate) fn seal<M: Name>(
     id: (u64, u64),
     budget: Duration,
     trace: Option<TraceContext>,
+    wants_proof: bool,
 ) -> Bytes {
     let (process, number) = id;
     let envelope = wire::Envelope {
@@ -43,6 +47,7 @@ pub(crate) fn seal<M: Name>(
         traceparent: trace.map(|trace| trace.to_string()).unwrap_or_default(),
         r#type: M::full_name(),
         body: message.encode_to_vec().into(),
+        wants_proof,
     };
     envelope.encode_to_vec().into()
 }
@@ -52,7 +57,7 @@ pub(crate) fn seal<M: Name>(
 /// # Errors
 /// Why it is none, or not the subject's.
 pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> {
-    let envelope = wire::Envelope::decode(payload).map_err(|error| format!("no envelope: {error}"))?;
+    let envelope = wire::Envelope::decode(payload.clone()).map_err(|error| format!("no envelope: {error}"))?;
     if envelope.version != VERSION {
         return Err(format!("envelope of version {}; this is {VERSION}", envelope.version));
     }
@@ -68,7 +73,8 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> 
         text => Some(text.parse().map_err(|error| format!("{text:?}: {error}"))?),
     };
     let budget = Duration::from_micros(envelope.budget_us);
-    Ok(Opened { sender, budget, trace, type_name: envelope.r#type, body: envelope.body })
+    let proof_of = envelope.wants_proof.then(|| proof::asked(&payload));
+    Ok(Opened { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
 }
 
 fn impostor_allowed() -> bool {
@@ -88,11 +94,16 @@ pub(crate) fn body<M: Name + Default>(type_name: &str, body: Bytes) -> Result<M,
 
 /// An answer, encoded.
 pub(crate) fn answer(outcome: Outcome) -> Bytes {
-    wire::Answer { version: VERSION, outcome: Some(outcome) }.encode_to_vec().into()
+    wire::Answer { version: VERSION, outcome: Some(outcome), proof: Bytes::new() }.encode_to_vec().into()
 }
 
-pub(crate) fn done<M: Name>(message: &M) -> Outcome {
-    Outcome::Done(wire::Done { r#type: M::full_name(), body: message.encode_to_vec().into() })
+/// A handler's answer with its proof, encoded.
+pub(crate) fn proven(done: wire::Done, proof: Vec<u8>) -> Bytes {
+    wire::Answer { version: VERSION, outcome: Some(Outcome::Done(done)), proof: proof.into() }.encode_to_vec().into()
+}
+
+pub(crate) fn done<M: Name>(message: &M) -> wire::Done {
+    wire::Done { r#type: M::full_name(), body: message.encode_to_vec().into() }
 }
 
 pub(crate) fn failure(code: FailureCode, message: impl Into<String>) -> Outcome {
@@ -103,17 +114,22 @@ pub(crate) fn overloaded(retry_after: Duration) -> Outcome {
     Outcome::Overloaded(wire::Overloaded { retry_after_us: micros(retry_after) })
 }
 
-/// What an answer says to an asker who wants an `A`.
+/// What an answer says to an asker who wants an `A`, and believes what `proven` lets pass.
 ///
 /// # Errors
 /// Why there is no `A`.
-pub(crate) fn outcome<A: Name + Default>(payload: Bytes) -> Result<A, AskError> {
+pub(crate) fn outcome<A: Name + Default>(
+    payload: Bytes,
+    proven: impl FnOnce(&wire::Done, &[u8]) -> Result<(), AskError>,
+) -> Result<A, AskError> {
     let answer = wire::Answer::decode(payload).map_err(|error| AskError::Garbled(error.to_string()))?;
     if answer.version != VERSION {
         return Err(AskError::Garbled(format!("answer of version {}; this is {VERSION}", answer.version)));
     }
     match answer.outcome {
-        Some(Outcome::Done(done)) => body(&done.r#type, done.body).map_err(AskError::Garbled),
+        Some(Outcome::Done(done)) => {
+            proven(&done, &answer.proof).and_then(|()| body(&done.r#type, done.body).map_err(AskError::Garbled))
+        }
         Some(Outcome::Overloaded(o)) => {
             Err(AskError::Overloaded { retry_after: Duration::from_micros(o.retry_after_us) })
         }
@@ -140,7 +156,8 @@ mod tests {
     }
 
     fn presence(of: &str, by: &str) -> Result<Opened, String> {
-        let payload = seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5));
+        let payload =
+            seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5), false);
         open(&Subject::presence(&node(of)), payload)
     }
 
@@ -180,8 +197,9 @@ mod tests {
     #[test]
     fn damaged_envelopes_and_answers_are_refused_or_read_soundly() {
         let subject = Subject::presence(&node("n1"));
-        let sealed = seal(&"here".to_owned(), &node("n1"), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5));
-        let answer = answer(done(&"there".to_owned()));
+        let sealed =
+            seal(&"here".to_owned(), &node("n1"), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5), false);
+        let answer = answer(Outcome::Done(done(&"there".to_owned())));
         let (mut refused, mut read) = (0, 0);
         for copy in oarlock_testkit::damaged(1, &sealed, 4000) {
             match open(&subject, copy.into()) {
@@ -196,7 +214,7 @@ mod tests {
             }
         }
         for copy in oarlock_testkit::damaged(2, &answer, 4000) {
-            match outcome::<String>(copy.into()) {
+            match outcome::<String>(copy.into(), |_, _| Ok(())) {
                 Ok(_) => read += 1,
                 Err(_) => refused += 1,
             }

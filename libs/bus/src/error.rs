@@ -59,6 +59,9 @@ pub enum AskError {
         /// For people.
         message: String,
     },
+    /// No answer that counts: the role of who answers is not proven, or cannot be, since its key is not known here. It may have been done.
+    #[error("unproven: {0}")]
+    Unproven(String),
     /// An answer came that cannot be read. It was done.
     #[error("the answer cannot be read: {0}")]
     Garbled(String),
@@ -78,7 +81,7 @@ impl AskError {
             | Self::Denied(_)
             | Self::TooLarge { .. } => true,
             Self::Failed { code, .. } => matches!(code, FailureCode::Malformed | FailureCode::UnknownMethod),
-            Self::Timeout | Self::Lost | Self::Garbled(_) => false,
+            Self::Timeout | Self::Lost | Self::Unproven(_) | Self::Garbled(_) => false,
         }
     }
 }

@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep_until};
 use crate::error::{AnswerError, AskError, HintError};
 use crate::link::Link;
 use crate::queue::{Arrived, Queue};
-use crate::role::Identity;
+use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
 use crate::subjects::Carries;
-use crate::transport::{ReplyTo as Reply, Subscription, Transport};
+use crate::transport::{Proof, ReplyTo as Reply, Subscription, Transport};
 
 /// What nats-server takes unless it is told otherwise.
 pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
@@ -214,6 +214,10 @@ impl Transport for Memory {
 
     fn max_payload(&self) -> usize {
         MAX_PAYLOAD
+    }
+
+    fn proof_of(&self, _: Role) -> Proof<'_> {
+        Proof::Process
     }
 
     fn number(&self) -> (u64, u64) {

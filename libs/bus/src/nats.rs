@@ -22,9 +22,9 @@ use crate::bus::Bus;
 use crate::error::{AskError, HintError};
 use crate::link::Link;
 use crate::queue::Queue;
-use crate::role::Identity;
+use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
-use crate::transport::{Subscription, Transport};
+use crate::transport::{Proof, Subscription, Transport};
 
 pub(crate) use connection::ReplyTo;
 pub use options::{BadOptions, Options, Spawn, TokioSpawn};
@@ -89,6 +89,10 @@ impl Transport for Nats {
 
     fn max_payload(&self) -> usize {
         self.owner.shared.max_payload.load(Ordering::Relaxed)
+    }
+
+    fn proof_of(&self, role: Role) -> Proof<'_> {
+        self.owner.shared.dialer.role_keys.of(role).map_or(Proof::None, Proof::Key)
     }
 
     fn number(&self) -> (u64, u64) {

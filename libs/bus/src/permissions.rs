@@ -9,6 +9,9 @@ use crate::subjects::{GROUP, Grant, Row, table};
 /// For how long after a message its receiver may answer it; no ask has a longer budget.
 const ANSWER_WITHIN: &str = "2m";
 
+/// As whom servers call one another.
+const ROUTE_USER: &str = "route";
+
 /// Whose credential it is: of everybody in a role, or of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder(Option<Identity>, Role);
@@ -100,6 +103,36 @@ pub fn configuration<'a>(
     format!("{}{limits}{}", tls.unwrap_or_default(), authorization(credentials))
 }
 
+/// How servers of one cluster reach one another. What a route brings is believed as it is, so that whoever can make one can speak as everybody:
+/// a route takes a certificate of `authority`, which signs the servers' and nobody else's, and a password.
+#[derive(Clone, Copy, Debug)]
+pub struct Routes<'a> {
+    /// Where servers call, `host:port`: all of them, this one too.
+    pub servers: &'a [String],
+    /// Where this one listens.
+    pub listen: &'a str,
+    /// File of the certificate with which a server calls and answers.
+    pub certificate: &'a str,
+    /// File of its key.
+    pub key: &'a str,
+    /// File of the authority.
+    pub authority: &'a str,
+    /// The password, of letters and digits.
+    pub password: &'a str,
+}
+
+/// The `cluster` block of nats-server's configuration.
+#[must_use]
+pub fn cluster(routes: &Routes<'_>) -> String {
+    let Routes { servers, listen, certificate, key, authority, password } = routes;
+    let urls: Vec<String> = servers.iter().map(|server| format!("nats://{ROUTE_USER}:{password}@{server}")).collect();
+    let tls =
+        format!("cert_file: {certificate:?}, key_file: {key:?}, ca_file: {authority:?}, verify: true, timeout: 5");
+    format!(
+        "cluster {{\n  name: oarlock\n  listen: {listen:?}\n  no_advertise: true\n  tls {{ {tls} }}\n  authorization {{ user: {ROUTE_USER}, password: {password:?}, timeout: 5 }}\n  routes: {urls:?}\n}}\n"
+    )
+}
+
 /// The `authorization` block for these credentials: each holder and the public half of its seed.
 fn authorization<'a>(credentials: impl IntoIterator<Item = (&'a Holder, &'a str)>) -> String {
     let mut text = "authorization {\n  users = [\n".to_owned();
@@ -144,6 +177,23 @@ mod tests {
         let inspector = Permissions::of(&Holder::role(Role::Inspector));
         assert_eq!(inspector.hear, ["ol.presence.*.*", "_INBOX_inspector.>"]);
         assert_eq!(Permissions::of(&Holder::role(Role::Node)).publish, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_route_takes_a_certificate_and_a_password() {
+        let servers = ["a:1".to_owned(), "b:2".to_owned()];
+        let (listen, password) = ("0.0.0.0:1", "secret");
+        let (certificate, key, authority) = ("r.crt", "r.key", "ca.crt");
+        let text = cluster(&Routes { servers: &servers, listen, certificate, key, authority, password });
+        for part in [
+            "verify: true",
+            "ca_file: \"ca.crt\"",
+            "authorization { user: route, password: \"secret\"",
+            "\"nats://route:secret@b:2\"",
+            "no_advertise: true",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl KindStats {
             Err(AskError::Overloaded { .. }) => add(&self.overloads),
             Err(AskError::Expired | AskError::Timeout) => add(&self.expired),
             Err(AskError::Denied(_)) => add(&self.refused),
-            Err(AskError::Garbled(_)) => add(&self.malformed),
+            Err(AskError::Garbled(_) | AskError::Unproven(_)) => add(&self.malformed),
             Err(_) => add(&self.failed),
         }
     }

@@ -6,12 +6,24 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::credentials::Seed;
 use crate::error::{AnswerError, AskError, HintError};
 use crate::link::Link;
 use crate::queue::Queue;
-use crate::role::Identity;
+use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
 use crate::{memory, nats};
+
+/// By what an answer of a role is proven.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Proof<'a> {
+    /// By the process: asker and answerer are parts of this one.
+    Process,
+    /// By a signature of this key.
+    Key(&'a str),
+    /// By nothing: the role's key is not known.
+    None,
+}
 
 /// Undoes a subscription when it is dropped.
 pub(crate) trait Subscription: Send + Sync + std::fmt::Debug {}
@@ -36,6 +48,9 @@ pub(crate) trait Transport: Send + Sync + std::fmt::Debug {
     /// Bytes that a message may have.
     fn max_payload(&self) -> usize;
 
+    /// By what an answer of a role is proven.
+    fn proof_of(&self, role: Role) -> Proof<'_>;
+
     /// A number that no other message of this process has, and the process's own.
     fn number(&self) -> (u64, u64);
 }
@@ -59,6 +74,14 @@ impl ReplyTo {
         match self {
             Self::Memory(_) => memory::MAX_PAYLOAD,
             Self::Nats(reply) => reply.max_payload(),
+        }
+    }
+
+    /// The key that proves this member's role.
+    pub(crate) fn seed(&self) -> Option<&Seed> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Nats(reply) => reply.seed(),
         }
     }
 

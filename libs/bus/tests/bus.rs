@@ -13,6 +13,8 @@ mod memory;
 mod nats;
 #[path = "bus/outage.rs"]
 mod outage;
+#[path = "bus/routes.rs"]
+mod routes;
 #[path = "bus/server.rs"]
 mod server;
 #[path = "bus/speed.rs"]

@@ -8,6 +8,7 @@
 //! - [`DataDir`] is the one place that knows what lies where in `--data-dir`.
 
 mod api;
+mod clear;
 mod data_dir;
 mod error;
 mod host;
@@ -16,6 +17,7 @@ mod nats;
 mod secure_serving;
 
 pub use api::ApiOptions;
+pub use clear::in_the_clear;
 pub use data_dir::DataDir;
 pub use error::{Error, Result};
 pub use host::host_name;
@@ -23,5 +25,5 @@ pub use kubeconfig::{
     AuthInfo, ClientKey, Cluster, Context, Credential, Endpoint, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
     ServerTrust,
 };
-pub use nats::{Nats, NatsOptions};
+pub use nats::{Nats, NatsOptions, ROLE_KEYS};
 pub use secure_serving::SecureServingOptions;

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
+/// The file beside credentials that holds the roles' public keys.
+pub const ROLE_KEYS: &str = "roles.pub";
+
 /// Flags about the bus. Without servers there is none, and nothing else changes.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NatsOptions {
@@ -13,6 +16,10 @@ pub struct NatsOptions {
     /// The NKey seed to log in with, as `oarlock keys` writes it: `nats/<role>.seed`.
     #[arg(long, value_name = "FILE", requires = "nats_servers")]
     pub nats_credentials: Option<PathBuf>,
+    /// Public keys of the roles on the bus, as `oarlock keys` writes them: `nats/roles.pub`. By them API servers know who judges for them; without them
+    /// they judge themselves. Without this flag `roles.pub` beside the credentials, where it is there.
+    #[arg(long, value_name = "FILE", requires = "nats_servers")]
+    pub nats_role_keys: Option<PathBuf>,
     /// Authorities (PEM) that sign the NATS servers' certificates; with this flag they must speak TLS.
     #[arg(long, value_name = "FILE", requires = "nats_servers")]
     pub nats_ca: Option<PathBuf>,
@@ -25,6 +32,8 @@ pub struct Nats {
     pub servers: Vec<String>,
     /// The text of the seed's file.
     pub credentials: Option<String>,
+    /// The text with the roles' public keys.
+    pub role_keys: Option<String>,
     /// Authorities, PEM.
     pub authorities: Option<String>,
 }
@@ -40,7 +49,13 @@ impl NatsOptions {
         }
         let read = |path: &Option<PathBuf>| path.as_deref().map(text).transpose();
         let (credentials, authorities) = (read(&self.nats_credentials)?, read(&self.nats_ca)?);
-        Ok(Some(Nats { servers: self.nats_servers.clone(), credentials, authorities }))
+        let role_keys = read(&self.nats_role_keys.clone().or_else(|| self.role_keys_beside()))?;
+        Ok(Some(Nats { servers: self.nats_servers.clone(), credentials, role_keys, authorities }))
+    }
+
+    fn role_keys_beside(&self) -> Option<PathBuf> {
+        let beside = self.nats_credentials.as_ref()?.with_file_name(ROLE_KEYS);
+        beside.exists().then_some(beside)
     }
 
     /// The same for one of several nodes of a process: where the credentials are a directory, its `node-<name>.seed`.

@@ -16,11 +16,11 @@ const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// A certificate starts this long before `now`, so that a client whose clock is a little behind takes it.
 const BACKDATE: Duration = Duration::from_secs(3600);
 
-/// An authority that can sign.
+/// An authority: with its key one that can sign, without it one that can be believed.
 #[derive(Debug)]
 pub struct Authority {
     certificate: CertificateDer<'static>,
-    key: KeyPair,
+    key: Option<KeyPair>,
     common_name: String,
 }
 
@@ -73,7 +73,7 @@ impl Authority {
         params.serial_number = Some(serial()?);
         valid(&mut params, now, AUTHORITY_LIFETIME);
         let certificate = params.self_signed(key.rcgen())?;
-        Ok(Self { certificate: certificate.der().clone(), key, common_name: common_name.to_owned() })
+        Ok(Self { certificate: certificate.der().clone(), key: Some(key), common_name: common_name.to_owned() })
     }
 
     /// An authority from its PEM certificate and key, whose halves must belong together.
@@ -87,7 +87,21 @@ impl Authority {
         if facts.public_key != key.public_der() {
             return Err(Error::Malformed("the certificate does not belong to the key".to_owned()));
         }
-        Ok(Self { certificate, key, common_name: facts.subject.common_name })
+        Ok(Self { certificate, key: Some(key), common_name: facts.subject.common_name })
+    }
+
+    /// An authority from its PEM certificate alone: it signs nothing.
+    ///
+    /// # Errors
+    /// When that is malformed.
+    pub fn believed(certificate: &str) -> Result<Self> {
+        let certificate = one_certificate(certificate)?;
+        let facts = Presented::parse(&certificate)?;
+        Ok(Self { certificate, key: None, common_name: facts.subject.common_name })
+    }
+
+    fn key(&self) -> Result<&KeyPair> {
+        self.key.as_ref().ok_or_else(|| Error::NoKey(self.common_name.clone()))
     }
 
     /// The authority's certificate: what others trust.
@@ -102,16 +116,16 @@ impl Authority {
         certificate_pem(&self.certificate)
     }
 
-    /// The authority's key in PEM. Secret.
+    /// The authority's key in PEM, where it is here. Secret.
     #[must_use]
-    pub fn key_pem(&self) -> String {
-        self.key.to_pem()
+    pub fn key_pem(&self) -> Option<String> {
+        self.key.as_ref().map(KeyPair::to_pem)
     }
 
     /// Issues a certificate with a new key.
     ///
     /// # Errors
-    /// When a name cannot stand in a certificate.
+    /// When a name cannot stand in a certificate, or the authority's key is not here.
     pub fn issue(&self, leaf: &Leaf, now: UnixTime) -> Result<Issued> {
         let key = KeyPair::generate()?;
         let certificate = self.sign(leaf, &key.public_der(), now)?;
@@ -121,7 +135,7 @@ impl Authority {
     /// Signs a certificate for somebody else's public key (a DER SubjectPublicKeyInfo), such as a signing request's.
     ///
     /// # Errors
-    /// When the key's algorithm is unknown or a name cannot stand in a certificate.
+    /// When the key's algorithm is unknown, a name cannot stand in a certificate, or the authority's key is not here.
     pub fn sign(&self, leaf: &Leaf, public_key: &[u8], now: UnixTime) -> Result<CertificateDer<'static>> {
         let mut params = CertificateParams::default();
         // Only a place for the real subject, see `der`.
@@ -135,7 +149,7 @@ impl Authority {
         valid(&mut params, now, leaf.lifetime);
 
         let public_key = rcgen::SubjectPublicKeyInfo::from_der(public_key)?;
-        let issuer = rcgen::Issuer::from_ca_cert_der(&self.certificate, self.key.rcgen())?;
+        let issuer = rcgen::Issuer::from_ca_cert_der(&self.certificate, self.key()?.rcgen())?;
         let draft = params.signed_by(&public_key, &issuer)?;
         self.resign(draft.der(), &leaf.subject)
     }
@@ -144,7 +158,7 @@ impl Authority {
     fn resign(&self, draft: &[u8], subject: &Subject) -> Result<CertificateDer<'static>> {
         let (tbs, algorithm) = der::with_subject(draft, &subject.to_der())
             .ok_or_else(|| Error::Malformed("the drafted certificate is no DER".to_owned()))?;
-        let signature = self.key.rcgen().sign(&tbs)?;
+        let signature = self.key()?.rcgen().sign(&tbs)?;
         // A bit string starts with the number of unused bits.
         let signature = der::element(der::BIT_STRING, &[&[0], signature.as_slice()].concat());
         Ok(der::element(der::SEQUENCE, &[tbs, algorithm, signature].concat()).into())

@@ -47,6 +47,9 @@ pub enum Error {
     /// TLS cannot be configured with what was given.
     #[error("tls: {0}")]
     Tls(#[from] rustls::Error),
+    /// The authority of this name cannot sign: only its certificate is here.
+    #[error("the key of the authority {0} is not here")]
+    NoKey(String),
     /// The operating system gave no randomness or the signature failed.
     #[error("the cryptographic library failed without a reason")]
     Crypto,

@@ -81,6 +81,12 @@ impl Leaf {
         Self { subject, sans, usage: Usage::Server, lifetime: LEAF_LIFETIME }
     }
 
+    /// A certificate for one that answers and calls: a member of a cluster among its like.
+    #[must_use]
+    pub fn peer(subject: Subject, sans: Vec<San>) -> Self {
+        Self { subject, sans, usage: Usage::Both, lifetime: LEAF_LIFETIME }
+    }
+
     /// The same with another lifetime.
     #[must_use]
     pub fn good_for(mut self, lifetime: Duration) -> Self {

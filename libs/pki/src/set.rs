@@ -7,7 +7,7 @@ use rustls_pki_types::UnixTime;
 
 use crate::authority::one_certificate;
 use crate::certificate::Presented;
-use crate::files::{AtomicFiles, Visibility, read_optional};
+use crate::files::{AtomicFiles, Visibility, read, read_optional};
 use crate::{Authority, Error, Issued, KeyPair, Leaf, Result, San, SigningKey, Subject, serving_sans};
 
 /// A certificate with less than this many seconds left (90 days of a year) is issued anew.
@@ -67,6 +67,77 @@ impl Pki {
         Ok(pki)
     }
 
+    /// Loads a set as it is, which somebody else has made: nothing is made or renewed, and the keys of authorities need not be there.
+    ///
+    /// # Errors
+    /// When a file is missing, or does not hold what its name promises.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let path = |stem: &str, extension: &str| directory.join(format!("{stem}.{extension}"));
+        let authority = |stem: &str| {
+            let path = path(stem, "crt");
+            Authority::believed(&read(&path)?).map_err(|error| error.in_file(path))
+        };
+        let leaf = |stem: &str| {
+            let (certificate, key) = (path(stem, "crt"), path(stem, "key"));
+            let issued = Issued {
+                certificate: one_certificate(&read(&certificate)?).map_err(|error| error.in_file(&certificate))?,
+                key: KeyPair::from_pem(&read(&key)?).map_err(|error| error.in_file(&key))?,
+            };
+            let fits =
+                issued.facts().map_err(|error| error.in_file(&certificate))?.public_key == issued.key.public_der();
+            let foreign =
+                || Error::Malformed("the certificate does not belong to the key".to_owned()).in_file(&certificate);
+            fits.then_some(issued).ok_or_else(foreign)
+        };
+        let token_key = path("sa", "key");
+        let token_key = KeyPair::from_pem(&read(&token_key)?).map_err(|error| error.in_file(token_key))?;
+        Ok(Self {
+            ca: authority("ca")?,
+            front_proxy_ca: authority("front-proxy-ca")?,
+            serving: leaf("apiserver")?,
+            kubelet_client: leaf("apiserver-kubelet-client")?,
+            front_proxy_client: leaf("front-proxy-client")?,
+            service_account: SigningKey::new(&token_key)?,
+            service_account_public_pem: token_key.public_pem(),
+        })
+    }
+
+    /// What [`Pki::read`] reads, by name: nothing with which anybody could be made somebody else.
+    pub const READ: [&str; 10] = [
+        "ca.crt",
+        "front-proxy-ca.crt",
+        "apiserver.crt",
+        "apiserver.key",
+        "apiserver-kubelet-client.crt",
+        "apiserver-kubelet-client.key",
+        "front-proxy-client.crt",
+        "front-proxy-client.key",
+        "sa.key",
+        "sa.pub",
+    ];
+
+    /// An authority of its own in a directory: read, or made where it is missing.
+    ///
+    /// # Errors
+    /// As [`Pki::open`].
+    pub fn authority(directory: &Path, stem: &str, common_name: &str, now: UnixTime) -> Result<Authority> {
+        let mut set = Set { directory: Some(directory.to_owned()), fresh: AtomicFiles::new(), now };
+        let authority = set.authority(stem, common_name)?;
+        set.fresh.commit()?;
+        Ok(authority)
+    }
+
+    /// A certificate in a directory: that which is there, if it is what `leaf` asks for, of this authority, and has time left; else a new one.
+    ///
+    /// # Errors
+    /// As [`Pki::open`], and [`Authority::issue`].
+    pub fn leaf(directory: &Path, stem: &str, authority: &Authority, leaf: &Leaf, now: UnixTime) -> Result<Issued> {
+        let mut set = Set { directory: Some(directory.to_owned()), fresh: AtomicFiles::new(), now };
+        let issued = set.leaf(stem, authority, leaf)?;
+        set.fresh.commit()?;
+        Ok(issued)
+    }
+
     /// A set that exists in memory only (`--ephemeral`, tests).
     ///
     /// # Errors
@@ -110,7 +181,7 @@ impl Set {
             return Authority::from_pem(&certificate, &key).map_err(|e| e.in_file(path));
         }
         let made = Authority::create(common_name, self.now)?;
-        self.keep(stem, "key", Visibility::Private, made.key_pem());
+        self.keep(stem, "key", Visibility::Private, made.key_pem().unwrap_or_default());
         self.keep(stem, "crt", Visibility::Public, made.certificate_pem());
         Ok(made)
     }

@@ -16,7 +16,7 @@ const SA: &str = include_str!("data/sa.pub");
 fn damaged_pem_is_refused_or_read_soundly() {
     let now = UnixTime::since_unix_epoch(Duration::from_secs(1_800_000_000));
     let authority = Authority::create("ca", now).unwrap();
-    let (certificate, key) = (authority.certificate_pem(), authority.key_pem());
+    let (certificate, key) = (authority.certificate_pem(), authority.key_pem().unwrap());
     let mut read = 0;
     for text in damaged_text(1, &certificate, 1000) {
         for one in parse_chain(&text).into_iter().flatten() {

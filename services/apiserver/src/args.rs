@@ -22,6 +22,10 @@ pub struct Args {
     /// Where keys and kubeconfigs are kept.
     #[arg(long, default_value = "./.oarlock", value_name = "DIR")]
     pub data_dir: PathBuf,
+    /// Keys and certificates that `oarlock keys` made for an API server, read as they are: no authority's key need be there, nothing is renewed, and no
+    /// kubeconfig is written. Without this flag those of the data directory, made where they are missing.
+    #[arg(long, value_name = "DIR", conflicts_with = "tls_san")]
+    pub pki_dir: Option<PathBuf>,
     /// Address to listen on.
     #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
     pub bind_address: IpAddr,

@@ -39,6 +39,8 @@ const SERVICE_CIDR: &str = "10.96.0.0/16";
 pub struct Cluster {
     /// Keys, kubeconfigs and, unless ephemeral, the state.
     pub data_dir: PathBuf,
+    /// Keys and certificates that somebody else has made; `None` makes them in the data directory.
+    pub pki: Option<PathBuf>,
     /// Where the state is kept.
     pub store: Store,
     /// How much of it is kept at hand.
@@ -101,8 +103,8 @@ pub struct Api {
     pub server: Server,
     /// Where it listens.
     pub address: SocketAddr,
-    /// The user's kubeconfig.
-    pub kubeconfig: PathBuf,
+    /// The user's kubeconfig, where this server has made it.
+    pub kubeconfig: Option<PathBuf>,
     /// Keeps others out of the data directory.
     _lock: Arc<std::fs::File>,
 }
@@ -138,11 +140,15 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         ..ServingNames::default()
     };
     let now = now();
-    let pki = match &cluster.store {
-        Store::Memory | Store::Open(_) => Pki::ephemeral(&names, now)?,
-        Store::Embedded(_) | Store::Etcd(_) => Pki::open(&directory.pki(), &names, now)?,
+    let pki = match (&cluster.pki, &cluster.store) {
+        (Some(folder), _) => Pki::read(folder)?,
+        (None, Store::Memory | Store::Open(_)) => Pki::ephemeral(&names, now)?,
+        (None, Store::Embedded(_) | Store::Etcd(_)) => Pki::open(&directory.pki(), &names, now)?,
     };
-    let kubeconfig = kubeconfigs::write(&directory, &pki, &Servers::at(address), now)?;
+    let kubeconfig = match &cluster.pki {
+        Some(_) => None,
+        None => Some(kubeconfigs::write(&directory, &pki, &Servers::at(address), now)?),
+    };
     let config = Config {
         advertise_address: advertise,
         port: address.port(),

@@ -1,6 +1,10 @@
-//! `oarlock keys`: what several API servers must have in common, made before the first of them starts.
+//! `oarlock keys`: what several API servers must have in common, made before the first of them starts; and for each part of the control plane a
+//! folder with what that part needs and nothing else.
 
+mod etcd;
 mod nats;
+mod nodes;
+mod parts;
 
 use std::path::PathBuf;
 
@@ -10,6 +14,8 @@ use oarlock_pki::{Pki, ServingNames};
 use crate::args::ServingOptions;
 use crate::assemble::kubeconfigs::{self, Servers};
 use crate::assemble::now;
+
+pub use nodes::PartNodes;
 
 /// Flags of `oarlock keys`.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,22 +35,51 @@ pub struct KeysArgs {
     /// Nodes that get credentials for the bus, besides the parts of the control plane; those that have some keep them.
     #[arg(long, value_delimiter = ',', value_name = "NODE,…")]
     pub nats_node: Vec<String>,
-    /// Names and addresses by which NATS servers are called: with this flag they speak TLS, with a certificate of the cluster's authority (`pki/ca.crt`).
+    /// Names and addresses by which NATS servers are called: with this flag they speak TLS, with a certificate of the bus's own authority
+    /// (`nats/ca.crt`).
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub nats_tls_san: Vec<String>,
+    /// Where NATS servers of one cluster reach one another, all of them: routes take a certificate of that authority, and a password.
+    #[arg(long, value_delimiter = ',', value_name = "HOST:PORT,…", requires = "nats_tls_san")]
+    pub nats_routes: Vec<String>,
+    /// Names and addresses by which members of etcd are called: with this flag certificates are made for them, and for their clients.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub etcd_san: Vec<String>,
+    /// Folder in which each part of the control plane finds a folder of its own, with what it needs and no more. The data directory stays with whoever
+    /// runs this command.
+    #[arg(long, value_name = "DIR")]
+    pub parts: Option<PathBuf>,
+    /// A part that hosts these nodes, several times: each node gets a certificate of its own, and the part one for their server, by the part's name.
+    #[arg(long, value_name = "PART=NODE,…", requires = "parts")]
+    pub part_nodes: Vec<PartNodes>,
 }
 
-/// Makes authorities, the token key, a serving certificate, kubeconfigs, and credentials for the bus. Copy `pki` into the data directory of each API server.
+/// Makes authorities, the token key, a serving certificate, kubeconfigs, and credentials for the bus and etcd. API servers get `pki`, or read their part's.
 ///
 /// # Errors
-/// When the directory cannot be written, or holds something that is no key or certificate.
+/// When a directory cannot be written, or holds something that is no key or certificate.
 pub fn keys(args: KeysArgs) -> anyhow::Result<u8> {
     let directory = DataDir::new(&args.data_dir);
     let names = ServingNames { more: args.serving.tls_san, ..ServingNames::default() };
     let now = now();
     let pki = Pki::open(&directory.pki(), &names, now)?;
-    let user = args.user_server.unwrap_or_else(|| args.server.clone());
-    kubeconfigs::write(&directory, &pki, &Servers { user, components: args.server }, now)?;
-    nats::write(&directory, &pki, &nats::Wanted { nodes: args.nats_node, tls: args.nats_tls_san }, now)?;
+    let servers = Servers { user: args.user_server.unwrap_or_else(|| args.server.clone()), components: args.server };
+    kubeconfigs::write(&directory, &pki, &servers, now)?;
+    let hosted = args.part_nodes.iter().flat_map(|part| part.nodes.iter().cloned());
+    let wanted = nats::Wanted {
+        nodes: args.nats_node.iter().cloned().chain(hosted).collect(),
+        tls: args.nats_tls_san,
+        routes: args.nats_routes,
+    };
+    let carried = nats::write(&directory, &wanted, now)?;
+    if !args.etcd_san.is_empty() {
+        etcd::write(&directory, &args.etcd_san, now)?;
+    }
+    if let Some(folder) = &args.parts {
+        parts::write(folder, &directory, &carried)?;
+        for part in &args.part_nodes {
+            nodes::write(folder, &directory, &pki, part, &servers.components, now)?;
+        }
+    }
     Ok(0)
 }

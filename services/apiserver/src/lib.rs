@@ -6,5 +6,5 @@ mod keys;
 mod run;
 
 pub use args::{Args, EtcdOptions, GoingOptions, KubeletOptions, ServingOptions, StoreOptions};
-pub use keys::{KeysArgs, keys};
+pub use keys::{KeysArgs, PartNodes, keys};
 pub use run::{join, run};

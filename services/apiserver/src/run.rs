@@ -19,6 +19,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let graces = args.going.graces();
     let cluster = Cluster {
         data_dir: args.data_dir,
+        pki: args.pki_dir,
         store: if args.etcd.etcd_servers.is_empty() { args.store.parse()? } else { Store::Etcd(args.etcd) },
         store_options: args.store_options.into(),
         bind: args.bind_address,
@@ -31,7 +32,8 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     };
     let api = assemble::start(&system, cluster).await?;
     join(&system, &api, &args.nats).await?;
-    tracing::info!(address = %api.address, kubeconfig = %api.kubeconfig.display(), "api server listens");
+    let kubeconfig = api.kubeconfig.as_deref().map(|path| path.display());
+    tracing::info!(address = %api.address, kubeconfig = kubeconfig.map(tracing::field::display), "api server listens");
     match shutdown::run(&system, signals, graces).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),

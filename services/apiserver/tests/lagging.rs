@@ -24,6 +24,7 @@ async fn server(log: &MemoryLog) -> (Client, Arc<GatedLog>) {
     let log = Arc::new(GatedLog::of_tails(Arc::new(log.clone())));
     let cluster = Cluster {
         data_dir: directory.path().to_owned(),
+        pki: None,
         store: Store::Open(Arc::clone(&log) as Arc<dyn Log>),
         store_options: Default::default(),
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -51,6 +51,7 @@ async fn the_lease_of_a_server_that_is_gone_for_an_hour_is_taken_away() {
     let system = System::start(oarlock_runtime::Options { watchdog: None, ..Default::default() }).await.unwrap();
     let cluster = Cluster {
         data_dir: directory.path().to_owned(),
+        pki: None,
         store: Store::Memory,
         store_options: Default::default(),
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),

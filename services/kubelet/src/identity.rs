@@ -1,10 +1,10 @@
-//! Who each node is: what the kubeconfig says, or a certificate that the cluster's CA signs here and now.
+//! Who each node is: what its kubeconfig says, or a certificate that the cluster's CA signs here and now.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use oarlock_config::{ClientKey, Credential, DataDir, Endpoint};
+use oarlock_config::{ApiOptions, ClientKey, Credential, DataDir, Endpoint, Kubeconfig};
 use oarlock_pki::{Authority, Issued, Leaf, Presented, Subject, UnixTime, parse_chain};
 use oarlock_runtime::clock;
 
@@ -40,15 +40,119 @@ impl Signer {
     }
 }
 
+/// Where each node's identity comes from.
+pub(crate) enum Identities {
+    /// From the one kubeconfig, whose user is the node, or is whoever signs for nodes.
+    One(Endpoint, Option<Signer>),
+    /// From a folder with a kubeconfig for each.
+    Each(PathBuf, Vec<String>),
+}
+
+impl Identities {
+    /// What the flags name.
+    ///
+    /// # Errors
+    /// When a file is unusable.
+    pub(crate) fn open(api: &ApiOptions, data_dir: Option<&Path>) -> anyhow::Result<Self> {
+        if api.kubeconfig.is_dir() {
+            anyhow::ensure!(data_dir.is_none(), "--data-dir: each node has a kubeconfig of its own");
+            return Ok(Self::Each(api.kubeconfig.clone(), api.server.clone()));
+        }
+        Ok(Self::One(api.read()?, data_dir.map(Signer::open).transpose()?))
+    }
+
+    /// Whether each node of several can be itself.
+    pub(crate) const fn tell_apart(&self) -> bool {
+        matches!(self, Self::Each(..) | Self::One(_, Some(_)))
+    }
+
+    /// The node that the only kubeconfig speaks for.
+    pub(crate) fn own(&self) -> Option<String> {
+        match self {
+            Self::One(endpoint, _) => node_name(endpoint),
+            Self::Each(..) => None,
+        }
+    }
+
+    /// The API, as a node.
+    ///
+    /// # Errors
+    /// When there is no identity for it.
+    pub(crate) fn node(&self, name: &str) -> anyhow::Result<Endpoint> {
+        match self {
+            Self::One(endpoint, None) => Ok(endpoint.clone()),
+            Self::One(endpoint, Some(signer)) => signer.node(endpoint, name),
+            Self::Each(folder, servers) => {
+                let path = folder.join(format!("{name}.kubeconfig"));
+                let endpoint = Kubeconfig::read(&path)?.resolve(None)?.at(servers)?;
+                let speaks_for = node_name(&endpoint);
+                anyhow::ensure!(
+                    speaks_for.as_deref() == Some(name),
+                    "{}: its certificate is not that of node {name}",
+                    path.display()
+                );
+                Ok(endpoint)
+            }
+        }
+    }
+
+    /// Who signs for nodes here.
+    pub(crate) const fn signer(&self) -> Option<&Signer> {
+        match self {
+            Self::One(_, signer) => signer.as_ref(),
+            Self::Each(..) => None,
+        }
+    }
+}
+
 /// The present, as certificates tell it.
 pub(crate) fn now() -> anyhow::Result<UnixTime> {
     Ok(UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(clock::wall().as_second())?)))
 }
 
 /// The node that a kubeconfig's client certificate speaks for, if it is one's.
-pub(crate) fn node_name(endpoint: &Endpoint) -> Option<String> {
+fn node_name(endpoint: &Endpoint) -> Option<String> {
     let Credential::Certificate(pair) = &endpoint.credential else { return None };
     let chain = parse_chain(&pair.certificate).ok()?;
     let facts = Presented::parse(chain.first()?).ok()?;
     facts.subject.common_name.strip_prefix(PREFIX).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_pki::Usage;
+
+    use super::*;
+
+    /// A kubeconfig of this user, in the folder.
+    fn write(folder: &Path, file: &str, user: &Subject) {
+        let authority = Authority::create("kubernetes", now().unwrap()).unwrap();
+        let leaf = Leaf { usage: Usage::Client, ..Leaf::client(user.clone()) };
+        let issued = authority.issue(&leaf, now().unwrap()).unwrap();
+        let (certificate, key) = (issued.certificate_pem(), issued.key.to_pem());
+        let server = "https://127.0.0.1:6443";
+        let config = Kubeconfig::embedded("c", server, &authority.certificate_pem(), "u", &certificate, &key);
+        config.write(&folder.join(file)).unwrap();
+    }
+
+    #[test]
+    fn in_a_folder_each_node_has_a_kubeconfig_that_speaks_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "a.kubeconfig", &Subject::node("a"));
+        write(folder.path(), "b.kubeconfig", &Subject::node("a"));
+        write(folder.path(), "c.kubeconfig", &Subject::user("system:masters", ["system:masters"]));
+        let api = ApiOptions { kubeconfig: folder.path().to_owned(), server: Vec::new() };
+        let identities = Identities::open(&api, None).unwrap();
+        assert!(identities.tell_apart() && identities.signer().is_none() && identities.own().is_none());
+        assert!(identities.node("a").is_ok());
+        for other in ["b", "c"] {
+            let why = identities.node(other).err().unwrap().to_string();
+            assert!(why.contains(&format!("not that of node {other}")), "{why}");
+        }
+        assert!(identities.node("d").err().unwrap().to_string().contains("d.kubeconfig"));
+        assert!(Identities::open(&api, Some(folder.path())).is_err(), "the authority's key is for nothing there");
+        let api = ApiOptions { kubeconfig: folder.path().join("a.kubeconfig"), server: Vec::new() };
+        let identities = Identities::open(&api, None).unwrap();
+        assert_eq!((identities.own().as_deref(), identities.tell_apart()), (Some("a"), false));
+    }
 }

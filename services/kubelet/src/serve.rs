@@ -33,9 +33,16 @@ pub struct ServeArgs {
     /// Port of the kubelet's server, for all nodes of this process; 0 takes a free one. Without this flag 10250, or the next free one.
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
+    /// A name by which the kubelet's server is called, where its address is not known beforehand and so in no certificate: its nodes tell it as
+    /// `InternalDNS`. As whom it shows itself is --tls-cert-file's.
+    #[arg(long, value_name = "NAME")]
+    pub node_dns: Option<String>,
     /// Port that serves /healthz, /pods and /stats/summary to everybody, over plain HTTP; 0 is none.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     pub read_only_port: u16,
+    /// Address of that port. Without this flag that of the kubelet's server.
+    #[arg(long, value_name = "IP")]
+    pub read_only_address: Option<IpAddr>,
     /// Authorities whose client certificates are believed. Without this flag those of the kubeconfig, which signed the API server's.
     #[arg(long, value_name = "FILE")]
     pub client_ca_file: Option<PathBuf>,
@@ -73,7 +80,7 @@ pub(crate) async fn bind(args: &ServeArgs, node_ip: Option<IpAddr>) -> anyhow::R
     };
     let read_only = match args.read_only_port {
         0 => None,
-        port => Some(listen(address, port).await?),
+        port => Some(listen(args.read_only_address.unwrap_or(address), port).await?),
     };
     let own = node_ip.or(Some(address).filter(|address| !address.is_unspecified())).or_else(own_address);
     let node_ip = own.context("this host has no address but loopback ones: pass --node-ip")?;

@@ -28,6 +28,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
     let fleet = Fleet::new(system.clone());
     let cluster = assemble::Cluster {
         data_dir: args.data_dir.clone(),
+        pki: None,
         store: store(&args),
         store_options: args.store_options.clone().into(),
         bind: args.bind,
@@ -76,5 +77,7 @@ fn tell(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
     for line in crew {
         println!("  {line}");
     }
-    println!("\nexport KUBECONFIG={}", api.kubeconfig.display());
+    if let Some(kubeconfig) = &api.kubeconfig {
+        println!("\nexport KUBECONFIG={}", kubeconfig.display());
+    }
 }

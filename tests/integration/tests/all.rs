@@ -7,6 +7,7 @@ mod balancer;
 mod client_go;
 mod cloud;
 mod cluster;
+mod compose_file;
 mod containerd;
 mod controllers;
 mod crash;

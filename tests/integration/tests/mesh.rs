@@ -1,5 +1,6 @@
 //! The bus between real processes: credentials as `oarlock keys` makes them, a real nats-server over TLS, and what `oarlock inspect mesh` tells of it.
 
+mod attack;
 mod kinds;
 mod policies;
 
@@ -47,7 +48,7 @@ impl Ground {
     /// With these credentials to the bus.
     pub(crate) fn join(&self, command: &mut Command, credentials: &str) {
         command.args(["--nats-servers", &self.nats.url(), "--nats-credentials", &self.path(credentials)]);
-        command.args(["--nats-ca", &self.path("pki/ca.crt")]);
+        command.args(["--nats-ca", &self.path("nats/ca.crt")]);
     }
 
     /// The actors that `kubectl get actors` shows, once it shows these: each a part of the process's name, the actor's kind, and how it is.

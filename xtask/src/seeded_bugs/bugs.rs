@@ -237,4 +237,10 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
     bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
     bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
+    bug("judge_believes_anybody", "oarlock-bus", None, "a_proof_holds_for_one_answer_to_one_ask_by_one_key"),
+    program_bug(
+        "judge_believes_anybody",
+        "mesh::attack::who_has_got_in_all_the_same_sees_no_secret_and_is_not_believed",
+    ),
+    bug("secrets_go_to_the_judge", "oarlock-admission", Some("all"), "what_is_secret_does_not_leave_the_process"),
 ];

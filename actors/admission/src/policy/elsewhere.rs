@@ -1,5 +1,9 @@
 //! Judging in other processes: an API server asks whoever of the role `admission` is on the bus, and judges itself whenever it gets no answer. So
 //! who is asked makes no difference to what is admitted, only to who has the work.
+//!
+//! An answer counts with a signature of the role's key only ([`Bus::ask_proven`]): subjects and their permissions do not hold for what another server of the
+//! bus brings over a route, and who answered "nobody objects" would have done away with every policy. And what is secret is not asked about at all: questions
+//! are read by whoever carries them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +15,7 @@ use oarlock_bus::proto::admission::v1::policy_answer::Said;
 use oarlock_bus::proto::admission::v1::{PolicyAnswer, PolicyQuestion};
 use oarlock_bus::{AskError, Bus, Role, Subject};
 use oarlock_runtime::{Instant, clock};
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 
 use super::compiled::{Policy, PolicyId};
@@ -30,6 +35,8 @@ pub struct Elsewhere {
     pause: Mutex<Option<Instant>>,
     /// The last question was answered.
     answered: AtomicBool,
+    /// It has been said that an answer was not proven, since the last one that was.
+    warned: AtomicBool,
 }
 
 impl Elsewhere {
@@ -41,12 +48,14 @@ impl Elsewhere {
         policies: &HashMap<PolicyId, Arc<Policy>>,
     ) -> Option<Answer> {
         let paused = self.pause.lock().is_some_and(|until| !until.passed());
-        if paused || policies.values().any(|policy| policy.asks_rights()) {
+        let secret = question.is_secret() && !seeded_bug!("secrets_go_to_the_judge");
+        if paused || secret || policies.values().any(|policy| policy.asks_rights()) {
             return None;
         }
         match self.ask(bus, question, policies).await {
             Ok(Said::Outcome(outcome)) => match serde_json::from_slice(&outcome) {
                 Ok(answer) => {
+                    self.warned.store(false, Ordering::Relaxed);
                     self.note(true, "answered");
                     return Some(answer);
                 }
@@ -54,6 +63,14 @@ impl Elsewhere {
             },
             Ok(Said::Rights(_)) => policies.values().for_each(|policy| policy.note_asks_rights()),
             Ok(Said::Unknown(_)) => self.note(false, "policies that were sent are not known"),
+            // Somebody answers who should not, or nobody can be told apart: this is worth a line.
+            Err(error @ AskError::Unproven(_)) => {
+                *self.pause.lock() = Some(clock::after(PAUSE));
+                self.answered.store(false, Ordering::Relaxed);
+                if !self.warned.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(reason = %error, "policies are judged here");
+                }
+            }
             // These tell of this question, or of this moment, and nothing of the next.
             Err(AskError::TooLarge { .. } | AskError::Overloaded { .. }) => {}
             Err(error) => {
@@ -77,10 +94,10 @@ impl Elsewhere {
         let (digests, bodies): (Vec<Bytes>, Vec<Bytes>) = sources.cloned().unzip();
         let mut wire = PolicyQuestion { review: review.into(), digests, policies: Vec::new() };
         let said = |answer: PolicyAnswer| answer.said.ok_or_else(|| AskError::Garbled("an empty answer".to_owned()));
-        match said(bus.ask(&subject, &wire, BUDGET).await?)? {
+        match said(bus.ask_proven(&subject, &wire, BUDGET).await?)? {
             Said::Unknown(_) => {
                 wire.policies = bodies;
-                said(bus.ask(&subject, &wire, BUDGET).await?)
+                said(bus.ask_proven(&subject, &wire, BUDGET).await?)
             }
             other => Ok(other),
         }

@@ -18,6 +18,19 @@ pub struct Question {
     pub asked: Vec<Asked>,
 }
 
+/// Types whose objects are secrets, or hold tokens in the clear.
+const SECRET: [&str; 3] = ["core/v1.Secret", "authentication/v1.TokenReview", "authentication/v1.TokenRequest"];
+
+impl Question {
+    /// Whether something in it is nobody else's business: then it does not leave the process.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        let Input { object, old, .. } = &self.input;
+        let params = self.asked.iter().flat_map(|asked| &asked.params).flatten();
+        object.iter().chain(old).chain(params).any(|obj| SECRET.contains(&obj.ty().name))
+    }
+}
+
 /// What a request does.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Input {

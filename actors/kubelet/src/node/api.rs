@@ -123,6 +123,16 @@ fn images(images: &[Image]) -> Value {
     images.into_iter().take(IMAGES).map(one).collect()
 }
 
+/// Where the node is reached.
+fn addresses(config: &NodeConfig) -> Vec<Value> {
+    let mut addresses = vec![
+        json!({"type": "InternalIP", "address": config.internal_ip}),
+        json!({"type": "Hostname", "address": config.name.as_str()}),
+    ];
+    addresses.extend(config.internal_dns.as_ref().map(|name| json!({"type": "InternalDNS", "address": name.as_str()})));
+    addresses
+}
+
 /// Everything the status says.
 fn full_status(config: &NodeConfig, was_ready: Option<&str>, complaint: &str, present: &[Image]) -> Value {
     let version = config.runtime.version();
@@ -135,10 +145,7 @@ fn full_status(config: &NodeConfig, was_ready: Option<&str>, complaint: &str, pr
         "capacity": amounts(&config.capacity),
         "allocatable": amounts(&config.allocatable),
         "conditions": conditions(was_ready, complaint),
-        "addresses": [
-            {"type": "InternalIP", "address": config.internal_ip},
-            {"type": "Hostname", "address": config.name.as_str()},
-        ],
+        "addresses": addresses(config),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": config.port}},
         "nodeInfo": {
             "machineID": system.machine_id.as_str(),

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::shared::random;
 use crate::credentials::Seed;
 use crate::error::{AnswerError, AskError};
+use crate::proof::RoleKeys;
 use crate::role::Identity;
 use crate::subject::Subject;
 
@@ -36,6 +37,7 @@ const READ: usize = 4096;
 pub(super) struct Dialer {
     pub(super) servers: Vec<ServerAddr>,
     pub(super) seed: Option<Seed>,
+    pub(super) role_keys: RoleKeys,
     pub(super) tls: Option<rustls::ClientConfig>,
     pub(super) identity: Identity,
 }
@@ -64,6 +66,7 @@ pub(crate) struct Connection {
     pub(super) ended: CancellationToken,
     /// Distinguishes it from others of this process.
     pub(super) id: u64,
+    seed: Option<Seed>,
     inbox: String,
     waiting: Waiting,
     next: std::sync::atomic::AtomicU64,
@@ -119,11 +122,16 @@ impl Dialer {
         made.store(true, Ordering::Release);
         // Whoever may answer something could answer anything, if it knew where.
         let inbox = format!("{}.{:016x}", self.identity.inbox(), random());
-        Ok(Connection { client, ended, id, inbox, waiting: Mutex::default(), next: 0.into() })
+        let seed = self.seed.clone();
+        Ok(Connection { client, ended, id, seed, inbox, waiting: Mutex::default(), next: 0.into() })
     }
 }
 
 fn log_in(seed: Option<&Seed>, nonce: &[u8]) -> Result<Auth, AuthError> {
+    // The same key signs proofs of answers. A server's nonce is text; whoever sends something else wants a proof signed.
+    if !nonce.iter().all(u8::is_ascii_graphic) {
+        return Err(AuthError::new("the server's nonce is no text"));
+    }
     let mut auth = Auth::new();
     if let Some(seed) = seed {
         auth.nkey = Some(seed.public_key().to_owned());
@@ -236,6 +244,11 @@ impl ReplyTo {
             return Err(AnswerError::Gone);
         }
         self.connection.client.publish(self.inbox.clone(), payload).await.map_err(|_| AnswerError::Gone)
+    }
+
+    /// The key that proves this member's role.
+    pub(crate) fn seed(&self) -> Option<&Seed> {
+        self.connection.seed.as_ref()
     }
 
     pub(crate) fn max_payload(&self) -> usize {

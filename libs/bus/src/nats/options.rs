@@ -11,6 +11,7 @@ use oarlock_pki::tls::{ServerTrust, client_config};
 
 use super::connection::Dialer;
 use crate::credentials::{BadSeed, Seed};
+use crate::proof::{BadRoleKeys, RoleKeys};
 use crate::role::Identity;
 
 /// Runs the tasks of the bus; where they are dropped, the bus is disconnected for good.
@@ -39,6 +40,8 @@ pub struct Options {
     pub credentials: Option<String>,
     /// Authorities, PEM, of which one must have signed the servers' certificates; with them every server must speak TLS.
     pub authorities: Option<String>,
+    /// The text of the file with the roles' public keys ([`RoleKeys`]); without it no answer can be [proven](crate::Bus::ask_proven).
+    pub role_keys: Option<String>,
     /// Runs the tasks.
     pub spawn: Arc<dyn Spawn>,
 }
@@ -61,6 +64,9 @@ pub enum BadOptions {
     /// The credentials hold no seed.
     #[error(transparent)]
     Seed(#[from] BadSeed),
+    /// The roles' keys are none.
+    #[error(transparent)]
+    RoleKeys(#[from] BadRoleKeys),
     /// The authorities are none.
     #[error("authorities of NATS servers: {0}")]
     Authorities(String),
@@ -86,6 +92,7 @@ impl Options {
         };
         let servers = self.servers.iter().map(address).collect::<Result<_, _>>()?;
         let seed = self.credentials.as_deref().map(Seed::parse).transpose()?;
+        let role_keys = self.role_keys.as_deref().map(RoleKeys::parse).transpose()?.unwrap_or_default();
         let bad = |error: oarlock_pki::Error| BadOptions::Authorities(error.to_string());
         let tls = match &self.authorities {
             None => None,
@@ -96,7 +103,7 @@ impl Options {
                 Some(config)
             }
         };
-        Ok((Dialer { servers, seed, tls, identity: identity.clone() }, self.spawn))
+        Ok((Dialer { servers, seed, role_keys, tls, identity: identity.clone() }, self.spawn))
     }
 }
 
@@ -110,6 +117,7 @@ mod tests {
             servers: servers.iter().map(|server| (*server).to_owned()).collect(),
             credentials: credentials.map(str::to_owned),
             authorities: authorities.map(str::to_owned),
+            role_keys: None,
             spawn: Arc::new(TokioSpawn),
         };
         options.check(&Identity::new(Role::Inspector, "i").unwrap()).map(drop)

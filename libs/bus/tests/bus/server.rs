@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use oarlock_bus::credentials::Seed;
 use oarlock_bus::permissions::{Holder, configuration};
-use oarlock_bus::{Bus, Identity, Options, Role, TokioSpawn};
+use oarlock_bus::{Bus, Identity, Options, Role, RoleKeys, TokioSpawn};
 use oarlock_testkit::Signal;
 use oarlock_testkit::nats::Nats;
 use tokio::time::timeout;
@@ -50,6 +50,12 @@ impl Server {
         self.nats.signal(Signal::HUP);
     }
 
+    /// The public keys of roles.
+    pub(crate) fn role_keys(&self) -> RoleKeys {
+        let known = |role: Role| Some((role, self.seeds.get(role.as_str())?.public_key().to_owned()));
+        RoleKeys::new(Role::ALL.into_iter().filter_map(known))
+    }
+
     /// The credentials of a member.
     pub(crate) fn seed(&self, who: &Identity) -> &Seed {
         let holder = match who.role() {
@@ -64,6 +70,7 @@ impl Server {
             servers: vec![self.nats.url()],
             credentials: Some(self.seed(who).secret().to_owned()),
             authorities: self.nats.authority().map(str::to_owned),
+            role_keys: Some(self.role_keys().to_string()),
             spawn: Arc::new(TokioSpawn),
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use oarlock_config::in_the_clear;
 use oarlock_storage::Log;
 use oarlock_storage::etcd::{EtcdLog, Options};
 
@@ -14,6 +15,12 @@ use crate::args::EtcdOptions;
 /// # Errors
 /// When a file cannot be read, or the cluster cannot be used.
 pub(super) async fn open(flags: &EtcdOptions) -> anyhow::Result<Arc<dyn Log>> {
+    for server in flags.etcd_servers.iter().filter(|server| in_the_clear(server, "https")) {
+        tracing::warn!(
+            server,
+            "etcd is reached without TLS over a network: whoever is on the way reads and writes everything; use https://, --etcd-cafile, --etcd-certfile and --etcd-keyfile"
+        );
+    }
     let password = flags.etcd_password_file.as_deref().map(text).transpose()?;
     let options = Options {
         endpoints: flags.etcd_servers.clone(),

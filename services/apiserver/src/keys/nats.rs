@@ -3,30 +3,60 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context;
-use oarlock_bus::Role;
+use anyhow::{Context, ensure};
 use oarlock_bus::credentials::Seed;
-use oarlock_bus::permissions::{Holder, configuration};
-use oarlock_config::DataDir;
+use oarlock_bus::permissions::{Holder, Routes, cluster, configuration};
+use oarlock_bus::{Role, RoleKeys};
+use oarlock_config::{DataDir, ROLE_KEYS};
 use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 
+use super::parts::Copies;
+
 /// What seeds' files end with.
-const ENDING: &str = ".seed";
+pub(super) const ENDING: &str = ".seed";
+/// Where the password of routes is kept.
+const PASSWORD: &str = "route.password";
+/// Where servers listen for one another.
+const LISTEN: &str = "0.0.0.0:6222";
+/// What the servers of a cluster show their clients, and one another.
+const SERVER: [&str; 2] = ["server.crt", "server.key"];
+const ROUTE: [&str; 2] = ["route.crt", "route.key"];
+const AUTHORITY: &str = "ca.crt";
 
 /// What is asked for.
+#[derive(Default)]
 pub(super) struct Wanted {
     /// Nodes that get credentials.
     pub(super) nodes: Vec<String>,
     /// Names of the servers, for TLS.
     pub(super) tls: Vec<String>,
+    /// Where they reach one another.
+    pub(super) routes: Vec<String>,
+}
+
+/// Who is in the configuration, and how servers are secured.
+pub(super) struct Carried {
+    seeds: BTreeMap<String, (Holder, Seed)>,
+    tls: bool,
+    routes: Vec<String>,
+    password: String,
 }
 
 /// Writes what is missing, and the configuration anew: it lists everybody whose seed is there.
 ///
 /// # Errors
 /// When the directory cannot be read or written, or a file in it is no seed.
-pub(super) fn write(directory: &DataDir, pki: &Pki, wanted: &Wanted, now: UnixTime) -> anyhow::Result<()> {
+pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyhow::Result<Carried> {
     let folder = directory.nats();
+    // Whoever runs this again for a further node shall not take the servers' locks away by leaving a flag out.
+    for (flag, names, file) in [("tls-san", &wanted.tls, "server.crt"), ("routes", &wanted.routes, PASSWORD)] {
+        let was = folder.join(file);
+        ensure!(
+            !names.is_empty() || !was.exists(),
+            "--nats-{flag} is missing: {} is there, so it was given before",
+            was.display()
+        );
+    }
     let mut seeds = found(&folder)?;
     let mut files = AtomicFiles::new();
     let roles = Role::ALL.into_iter().filter(|role| *role != Role::Node).map(Holder::role);
@@ -40,23 +70,85 @@ pub(super) fn write(directory: &DataDir, pki: &Pki, wanted: &Wanted, now: UnixTi
             place.insert((holder, seed));
         }
     }
-    let paths = [folder.join("server.crt"), folder.join("server.key")];
-    let tls = match wanted.tls.as_slice() {
-        [] => None,
-        names => {
-            let names = names.iter().map(|name| San::parse(name)).collect();
-            let issued = pki.ca.issue(&Leaf::server(Subject::named("nats"), names), now)?;
-            let [certificate, key] = &paths;
-            files.add(certificate, Visibility::Public, issued.certificate_pem());
-            files.add(key, Visibility::Private, issued.key.to_pem().as_bytes());
-            Some((absolute(certificate)?, absolute(key)?))
+    let key = |role: Role| Some((role, seeds.get(role.as_str())?.1.public_key().to_owned()));
+    let role_keys = RoleKeys::new(Role::ALL.into_iter().filter_map(key));
+    files.add(folder.join(ROLE_KEYS), Visibility::Public, role_keys.to_string());
+    let mut password = String::new();
+    if !wanted.tls.is_empty() {
+        // An authority that signs these servers and nobody else: whoever holds a certificate of the cluster's own, a node or a user, is no server.
+        let authority = Pki::authority(&folder, "ca", "nats-ca", now)?;
+        let names = wanted.tls.iter().map(|name| San::parse(name)).collect();
+        Pki::leaf(&folder, "server", &authority, &Leaf::server(Subject::named("nats"), names), now)?;
+        if !wanted.routes.is_empty() {
+            let host = |server: &String| San::parse(host(server));
+            let mut names: Vec<San> = wanted.routes.iter().map(host).collect();
+            names.sort();
+            names.dedup();
+            Pki::leaf(&folder, "route", &authority, &Leaf::peer(Subject::named("nats-route"), names), now)?;
+            password = match std::fs::read_to_string(folder.join(PASSWORD)) {
+                Ok(text) => text.trim().to_owned(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    // Whatever nobody guesses will do; a seed is 32 bytes of the system's randomness, in letters and digits.
+                    let password = Seed::generate()?.secret().to_owned();
+                    files.add(folder.join(PASSWORD), Visibility::Private, format!("{password}\n"));
+                    password
+                }
+                Err(error) => return Err(error).with_context(|| folder.join(PASSWORD).display().to_string()),
+            };
         }
-    };
-    let credentials = seeds.values().map(|(holder, seed)| (holder, seed.public_key()));
-    let tls = tls.as_ref().map(|(certificate, key)| (certificate.as_str(), key.as_str()));
-    files.add(folder.join("nats.conf"), Visibility::Public, configuration(credentials, tls));
+    }
+    let carried = Carried { seeds, tls: !wanted.tls.is_empty(), routes: wanted.routes.clone(), password };
+    let place = |name: &str| absolute(&folder.join(name));
+    files.add(folder.join("nats.conf"), Visibility::Private, carried.text(place)?);
     files.commit()?;
-    Ok(())
+    Ok(carried)
+}
+
+/// The host of `host:port`.
+fn host(server: &str) -> &str {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+impl Carried {
+    /// The configuration, with the names of its files as `place` has them.
+    fn text(&self, place: impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<String> {
+        let [certificate, key] = SERVER.map(&place);
+        let (certificate, key) = (certificate?, key?);
+        let credentials = self.seeds.values().map(|(holder, seed)| (holder, seed.public_key()));
+        let mut text = configuration(credentials, self.tls.then_some((certificate.as_str(), key.as_str())));
+        if !self.routes.is_empty() {
+            let ([certificate, key], authority) = (ROUTE.map(&place), place(AUTHORITY)?);
+            text += &cluster(&Routes {
+                servers: &self.routes,
+                listen: LISTEN,
+                certificate: &certificate?,
+                key: &key?,
+                authority: &authority,
+                password: &self.password,
+            });
+        }
+        Ok(text)
+    }
+}
+
+/// The folder of the servers themselves: they are started in it, and tell nobody but their own host how they are.
+///
+/// # Errors
+/// When something cannot be read or written.
+pub(super) fn write_part(folder: &Path, directory: &DataDir, carried: &Carried) -> anyhow::Result<()> {
+    let mut copies = Copies::new(directory.nats(), folder);
+    if carried.tls {
+        SERVER.iter().for_each(|name| copies.add(name));
+    }
+    if !carried.routes.is_empty() {
+        ROUTE.iter().chain([&AUTHORITY]).for_each(|name| copies.add(name));
+    }
+    copies.write()?;
+    let text = carried.text(|name| Ok(name.to_owned()))?;
+    let mut files = AtomicFiles::new();
+    files.add(folder.join("nats.conf"), Visibility::Private, format!("http: \"127.0.0.1:8222\"\n{text}"));
+    Ok(files.commit()?)
 }
 
 fn absolute(path: &Path) -> anyhow::Result<String> {
@@ -85,8 +177,6 @@ fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, (Holder, Seed)>> {
 
 #[cfg(test)]
 mod tests {
-    use oarlock_pki::ServingNames;
-
     use super::*;
 
     #[test]
@@ -94,10 +184,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = DataDir::new(folder.path());
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_700_000_000));
-        let pki = Pki::ephemeral(&ServingNames::default(), now).unwrap();
         let make = |nodes: &[&str], tls: &[&str]| {
             let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            write(&directory, &pki, &Wanted { nodes: owned(nodes), tls: owned(tls) }, now)
+            write(&directory, &Wanted { nodes: owned(nodes), tls: owned(tls), ..Wanted::default() }, now)
         };
         let read = |name: &str| std::fs::read_to_string(directory.nats().join(name)).unwrap();
         make(&["a.b"], &[]).unwrap();
@@ -111,12 +200,41 @@ mod tests {
             assert!(text.contains(seed.public_key()) && !text.contains(seed.secret()));
         }
         assert!(text.contains("server.crt") && read("server.crt").contains("CERTIFICATE"));
+        let keys = RoleKeys::parse(&read(ROLE_KEYS)).unwrap();
+        assert_eq!(keys.of(Role::Scheduler), Some(Seed::parse(&read("scheduler.seed")).unwrap().public_key()));
         let mode = std::os::unix::fs::PermissionsExt::mode(
             &directory.nats().join("scheduler.seed").metadata().unwrap().permissions(),
         );
         assert_eq!(mode & 0o077, 0, "nobody else reads it");
         std::fs::write(directory.nats().join("node-n2.seed"), "no seed").unwrap();
-        assert!(make(&[], &[]).unwrap_err().to_string().contains("node-n2.seed"));
-        assert!(make(&["no node"], &[]).is_err());
+        assert!(make(&[], &[]).err().unwrap().to_string().contains("--nats-tls-san is missing"));
+        assert!(make(&[], &["nats"]).err().unwrap().to_string().contains("node-n2.seed"));
+        assert!(make(&["no node"], &["nats"]).is_err());
+    }
+
+    #[test]
+    fn routes_keep_their_password_and_are_of_an_authority_that_signs_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = DataDir::new(folder.path());
+        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_700_000_000));
+        let names = ["nats-0".to_owned(), "nats-1".to_owned()];
+        let routes = ["nats-0:6222".to_owned(), "[::1]:6222".to_owned()];
+        let wanted = Wanted { nodes: Vec::new(), tls: names.to_vec(), routes: routes.to_vec() };
+        let read = |name: &str| std::fs::read_to_string(directory.nats().join(name)).unwrap();
+        write(&directory, &wanted, now).unwrap();
+        let password = read(PASSWORD);
+        write(&directory, &wanted, now).unwrap();
+        assert_eq!(read(PASSWORD), password);
+        assert!(password.trim().len() > 40 && read("nats.conf").contains(password.trim()));
+        let open = Wanted { nodes: Vec::new(), tls: names.to_vec(), routes: Vec::new() };
+        assert!(write(&directory, &open, now).err().unwrap().to_string().contains("--nats-routes is missing"));
+        let authority = oarlock_pki::Authority::believed(&read(AUTHORITY)).unwrap();
+        for name in ["server.crt", "route.crt"] {
+            let certificate = oarlock_pki::parse_chain(&read(name)).unwrap().remove(0);
+            assert!(authority.signed(&certificate), "{name}");
+        }
+        let route = oarlock_pki::parse_chain(&read("route.crt")).unwrap().remove(0);
+        let sans = oarlock_pki::Presented::parse(&route).unwrap().sans;
+        assert_eq!(sans, [San::parse("nats-0"), San::parse("::1")]);
     }
 }

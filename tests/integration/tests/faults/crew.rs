@@ -13,6 +13,7 @@ mod ways;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use oarlock_testkit::workload::{Collection, Workload};
 use oarlock_testkit::{Cluster, Etcd, Signal, port};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use self::api::Api;
 use self::part::Part;
@@ -66,6 +68,8 @@ struct Fleet {
     buses: Vec<Nats>,
     crew: [[Part; 2]; 3],
     judges: [Part; 2],
+    /// By which API servers know who judges, and judges who they are.
+    _keys: TempDir,
     cloud: FakeCloud,
     nodes: Part,
     /// A node that takes naps, but not while this is locked.
@@ -113,6 +117,14 @@ impl Drop for AtWork {
     }
 }
 
+/// Credentials for the bus, whose servers ask for none; answers of judges count with a signature all the same.
+fn keys() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new(oarlock_testkit::oarlock()).arg("keys").arg("--data-dir").arg(folder.path()).status();
+    assert!(made.unwrap().success());
+    folder
+}
+
 /// Three servers of one bus.
 fn buses() -> Result<Vec<Nats>, String> {
     let ports = ALL.map(|_| port::own());
@@ -131,8 +143,18 @@ impl Fleet {
         let etcd = Etcd::linked(ALL.len(), &network)?;
         let buses = buses()?;
         let urls = buses.iter().map(Nats::url).collect::<Vec<_>>().join(",");
+        let keys = keys();
+        let seed = |role: &str| keys.path().join(format!("nats/{role}.seed")).display().to_string();
+        let (of_servers, of_judges) = (seed("api-server"), seed("admission"));
         let [of_a, of_b] = ["a", "b"].map(|server| ways(&network, server, &etcd, &ALL));
-        let more = ["--log", &format!("{},oarlock_store::feeder=debug", claims::LOG), "--nats-servers", &urls];
+        let more = [
+            "--log",
+            &format!("{},oarlock_store::feeder=debug", claims::LOG),
+            "--nats-servers",
+            &urls,
+            "--nats-credentials",
+            &of_servers,
+        ];
         let one = Cluster::up(&[[servers(&of_a).as_str()].as_slice(), &API_ONLY, &more].concat());
         let two = one.replica(&[[servers(&of_b).as_str()].as_slice(), &more].concat());
         let mut scene = Scene::new(name, &one);
@@ -161,7 +183,7 @@ impl Fleet {
         let roles = [("controller-manager", &[][..]), ("scheduler", &[]), ("cloud-controller-manager", &endpoint)];
         let crew_parts = roles.map(|(name, more)| [(); 2].map(|()| part(name, more)));
         // They need no API server to judge.
-        let judge = ["--nats-servers", &urls].map(str::to_owned);
+        let judge = ["--nats-servers", &urls, "--nats-credentials", &of_judges].map(str::to_owned);
         let judges = [(); 2].map(|()| Part::start("admission", judge.to_vec()));
         let nodes = part("kubelet", &[&sim[..], &["--count", "3"]].concat());
         let napping = Arc::new(Mutex::new(part("kubelet", &[&sim[..], &["--node-name", "napping"]].concat())));
@@ -178,6 +200,7 @@ impl Fleet {
             buses,
             crew: crew_parts,
             judges,
+            _keys: keys,
             cloud,
             nodes,
             napping,

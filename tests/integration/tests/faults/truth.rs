@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +11,14 @@ use std::sync::mpsc::{self, Receiver};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use oarlock_check::placement;
+use oarlock_pki::{KeyPair, parse_chain, tls};
 use oarlock_storage::embedded::Options;
 use oarlock_storage::{EmbeddedLog, Fatal, Log as _, Record, Revision};
+use oarlock_testkit::Secured;
 use oarlock_testkit::history::{Recorder, body, tag};
 use oarlock_testkit::wait::PATIENCE;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 
 /// Where keys begin, in upstream's layout.
@@ -78,9 +82,15 @@ pub(crate) fn placed(key: &str, revision: u64, value: Option<&[u8]>) -> Option<p
     is_of_it.then(|| placement::Line { revision, key, object: value.map(object) })
 }
 
+/// A stream, in the clear or not.
+trait Both: Read + Write {}
+impl<T: Read + Write> Both for T {}
+
 /// An etcd cluster, watched from its beginning through the gateway of the member with this client port.
 pub(crate) struct EtcdHistory {
     port: u16,
+    /// How it is reached, where it speaks TLS.
+    tls: Option<Arc<ClientConfig>>,
     /// What came so far, where it is read as it is made.
     live: Option<Receiver<Value>>,
     kept: RefCell<Kept>,
@@ -113,7 +123,16 @@ impl Kept {
 impl EtcdHistory {
     /// Reads it when it is asked for.
     pub(crate) fn of(port: u16) -> Self {
-        Self { port, live: None, kept: RefCell::default() }
+        Self { port, tls: None, live: None, kept: RefCell::default() }
+    }
+
+    /// The same of a cluster with TLS, as this client of it.
+    pub(crate) fn secured(port: u16, client: &Secured) -> Self {
+        let identity = (parse_chain(&client.certificate).unwrap(), KeyPair::from_pem(&client.key).unwrap().to_rustls());
+        let trust = tls::ServerTrust::Authorities(parse_chain(&client.authority).unwrap());
+        let mut config = tls::client_config(trust, Some(identity)).unwrap();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Self { tls: Some(Arc::new(config)), ..Self::of(port) }
     }
 
     /// Reads it from now on, for it will not all be there in the end.
@@ -122,7 +141,7 @@ impl EtcdHistory {
         let answers = Self::of(port).answers(1);
         let read = move || answers.map(|answer| sender.send(answer)).all(|sent| sent.is_ok());
         std::thread::Builder::new().name("history of etcd".to_owned()).spawn(read).unwrap();
-        Self { port, live: Some(live), kept: RefCell::default() }
+        Self { live: Some(live), ..Self::of(port) }
     }
 
     /// Shows every write; the revision up to which it was read.
@@ -160,8 +179,15 @@ impl EtcdHistory {
 
     /// Posts, and reads the answer line by line. HTTP 1.0, so that the stream comes as it is.
     fn post(&self, path: &str, body: &Value) -> impl Iterator<Item = Value> + use<> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let socket = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream: Box<dyn Both> = match &self.tls {
+            None => Box::new(socket),
+            Some(config) => {
+                let name = ServerName::try_from("127.0.0.1").unwrap();
+                Box::new(StreamOwned::new(ClientConnection::new(Arc::clone(config), name).unwrap(), socket))
+            }
+        };
         let body = body.to_string();
         write!(stream, "POST {path} HTTP/1.0\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
         let mut lines = BufReader::new(stream).lines().map(Result::unwrap);

@@ -1,0 +1,155 @@
+//! Proofs of answers: a signature of the answering role's key, over what was asked and what is answered.
+//!
+//! Permissions of nats-server hold for the connection of a client. What comes over a route to another server is believed as it is, so a server that
+//! is not ours, or whoever got hold of one of ours, could ask and answer as anybody. A proof is made and checked by the members themselves: whoever
+//! carries the messages can lose them and nothing else.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use oarlock_seeded_bug::seeded_bug;
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use crate::credentials::{self, Seed};
+use crate::error::AskError;
+use crate::proto::bus::v1 as wire;
+use crate::role::Role;
+use crate::subject::Subject;
+
+/// What no other use of these keys signs: a server's challenge at login is text without a zero byte.
+const CONTEXT: &[u8] = b"oarlock.bus.v1.Answer\0";
+
+/// The public keys of roles. Nodes have a key each, and prove nothing this way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleKeys(BTreeMap<Role, String>);
+
+/// The text does not hold public keys of roles.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("public keys of roles: {0:?} is no line of a role and its key")]
+pub struct BadRoleKeys(String);
+
+impl RoleKeys {
+    /// Keys by their roles.
+    pub fn new(keys: impl IntoIterator<Item = (Role, String)>) -> Self {
+        Self(keys.into_iter().collect())
+    }
+
+    /// Reads a file's text: a line for each role, with its name and its key; empty lines and comments (`#`) count for nothing.
+    ///
+    /// # Errors
+    /// The first line that is something else.
+    pub fn parse(text: &str) -> Result<Self, BadRoleKeys> {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let key = |line: &str| {
+            let (role, key) = line.split_once(char::is_whitespace)?;
+            let role = Role::from_token(role).filter(|role| *role != Role::Node)?;
+            let key = key.trim();
+            credentials::is_public_key(key).then(|| (role, key.to_owned()))
+        };
+        lines.map(|line| key(line).ok_or_else(|| BadRoleKeys(line.to_owned()))).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The key of a role, where it is known.
+    #[must_use]
+    pub fn of(&self, role: Role) -> Option<&str> {
+        self.0.get(&role).map(String::as_str)
+    }
+}
+
+/// The text of a file.
+impl fmt::Display for RoleKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("# Public keys of the roles on the bus: an answer that has to be proven counts with a signature of its role's key.\n")?;
+        self.0.iter().try_for_each(|(role, key)| writeln!(f, "{role} {key}"))
+    }
+}
+
+/// What names an ask in a proof: the digest of its whole envelope, whose `id` no other ask has.
+pub(crate) type Asked = [u8; 32];
+
+pub(crate) fn asked(envelope: &[u8]) -> Asked {
+    Sha256::digest(envelope).into()
+}
+
+fn statement(subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
+    let mut text = CONTEXT.to_vec();
+    text.extend_from_slice(subject.as_str().as_bytes());
+    text.push(0);
+    text.extend_from_slice(asked);
+    text.extend_from_slice(&done.encode_to_vec());
+    text
+}
+
+/// A proof of an answer; nothing where the key cannot sign, which the asker notices.
+pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
+    seed.sign(&statement(subject, asked, done)).unwrap_or_default()
+}
+
+/// Checks the proof of an answer.
+///
+/// # Errors
+/// [`AskError::Unproven`].
+pub(crate) fn check(
+    key: &str,
+    subject: &Subject,
+    asked: &Asked,
+    done: &wire::Done,
+    proof: &[u8],
+) -> Result<(), AskError> {
+    if seeded_bug!("judge_believes_anybody") || credentials::verify(key, &statement(subject, asked, done), proof) {
+        return Ok(());
+    }
+    let mut why = format!("the answer to an ask on {subject} ");
+    let _ = match proof {
+        [] => write!(why, "has no proof"),
+        _ => write!(why, "was not signed by the role's key"),
+    };
+    Err(AskError::Unproven(why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_they_were_written_and_nothing_else_is() {
+        let (judge, server) = (Seed::generate().unwrap(), Seed::generate().unwrap());
+        let keys = [(Role::Admission, &judge), (Role::ApiServer, &server)];
+        let keys = RoleKeys::new(keys.map(|(role, seed)| (role, seed.public_key().to_owned())));
+        assert_eq!(RoleKeys::parse(&keys.to_string()), Ok(keys.clone()));
+        assert_eq!(keys.of(Role::Admission), Some(judge.public_key()));
+        assert_eq!(keys.of(Role::Scheduler), None);
+        let public = judge.public_key();
+        for bad in [
+            "admission".to_owned(),
+            "admission key".to_owned(),
+            format!("judge {public}"),
+            format!("node {public}"),
+            format!("admission {}", judge.secret()),
+            format!("admission {public} {public}"),
+        ] {
+            assert_eq!(RoleKeys::parse(&bad), Err(BadRoleKeys(bad)));
+        }
+    }
+
+    #[test]
+    fn a_proof_holds_for_one_answer_to_one_ask_by_one_key() {
+        let (judge, other) = (Seed::generate().unwrap(), Seed::generate().unwrap());
+        let subject = Subject::service(Role::Admission, "policies").unwrap();
+        let elsewhere = Subject::service(Role::Admission, "others").unwrap();
+        let done = |body: &'static str| wire::Done { r#type: "t".to_owned(), body: body.into() };
+        let (ask, answer) = (asked(b"question"), done("denied"));
+        let proof = sign(&judge, &subject, &ask, &answer);
+        let holds = |key: &Seed, subject, ask: &Asked, answer: &wire::Done, proof: &[u8]| {
+            check(key.public_key(), subject, ask, answer, proof).is_ok()
+        };
+        assert!(holds(&judge, &subject, &ask, &answer, &proof));
+        assert!(!holds(&other, &subject, &ask, &answer, &proof), "another role's key");
+        assert!(!holds(&judge, &elsewhere, &ask, &answer, &proof), "another subject");
+        assert!(!holds(&judge, &subject, &asked(b"another"), &answer, &proof), "another question");
+        assert!(!holds(&judge, &subject, &ask, &done("admitted"), &proof), "another answer");
+        assert!(!holds(&judge, &subject, &ask, &answer, &[]), "no proof");
+        assert!(!holds(&judge, &subject, &ask, &answer, &proof[1..]), "a part of one");
+    }
+}

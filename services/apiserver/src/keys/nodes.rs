@@ -1,0 +1,84 @@
+//! The folder of a part that hosts nodes: each joins with a certificate of its own, so that nobody but this command needs the authority's key.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Context, ensure};
+use oarlock_config::{DataDir, Kubeconfig};
+use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
+
+use super::parts::{Copies, plain};
+
+/// A certificate names so many nodes at most; API servers call the part by its own name.
+const NAMES: usize = 64;
+
+/// A part and its nodes, `PART=NODE,…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartNodes {
+    /// The part, which is the name of its folder and by which its server is called.
+    pub part: String,
+    /// Its nodes.
+    pub nodes: Vec<String>,
+}
+
+impl FromStr for PartNodes {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (part, nodes) = text.split_once('=').with_context(|| format!("{text:?}: not PART=NODE,…"))?;
+        let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
+        for name in nodes.iter().map(String::as_str).chain([part]) {
+            ensure!(plain(name), "{name:?} cannot name a folder or a node");
+        }
+        Ok(Self { part: part.to_owned(), nodes })
+    }
+}
+
+/// Writes `PART/<node>.kubeconfig`, the certificate of the part's server, and what of the bus its nodes need.
+///
+/// # Errors
+/// When something cannot be read or written, or a name cannot stand in a certificate.
+pub(super) fn write(
+    folder: &Path,
+    directory: &DataDir,
+    pki: &Pki,
+    part: &PartNodes,
+    server: &str,
+    now: UnixTime,
+) -> anyhow::Result<()> {
+    let folder = folder.join(&part.part);
+    let authority = pki.ca.certificate_pem();
+    let mut files = AtomicFiles::new();
+    for node in &part.nodes {
+        let issued = pki.ca.issue(&Leaf::client(Subject::node(node)), now)?;
+        let (certificate, key) = (issued.certificate_pem(), issued.key.to_pem());
+        let own = Kubeconfig::embedded("oarlock", server, &authority, node, &certificate, &key);
+        files.add(folder.join(format!("{node}.kubeconfig")), Visibility::Private, own.to_yaml()?);
+    }
+    let mut sans: Vec<San> = [part.part.as_str(), "localhost", "127.0.0.1"].map(San::parse).into();
+    sans.extend(part.nodes.iter().take(NAMES).map(|node| San::parse(node)));
+    sans.sort();
+    sans.dedup();
+    let first = part.nodes.first().map_or("", String::as_str);
+    files.commit()?;
+    Pki::leaf(&folder, "kubelet", &pki.ca, &Leaf::server(Subject::node(first), sans), now)?;
+    let mut copies = Copies::new(directory.nats(), folder.join("nats"));
+    part.nodes.iter().for_each(|node| copies.add(&format!("node-{node}.seed")));
+    copies.add_if_there("ca.crt");
+    copies.add(oarlock_config::ROLE_KEYS);
+    copies.write()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_and_its_nodes_are_names_of_files() {
+        let nodes: PartNodes = "nodes=a,b.c".parse().unwrap();
+        assert_eq!((nodes.part.as_str(), nodes.nodes.as_slice()), ("nodes", &["a".to_owned(), "b.c".to_owned()][..]));
+        for bad in ["", "nodes", "=a", "nodes=", "nodes=a,,b", "../x=a", "x/y=a", "x=../a", ".=a", "..=a"] {
+            assert!(bad.parse::<PartNodes>().is_err(), "{bad}");
+        }
+    }
+}

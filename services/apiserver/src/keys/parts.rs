@@ -1,0 +1,142 @@
+//! A folder for each part of the control plane, with what it needs: one table, a row for each part. What no row names stays where `oarlock keys` was run:
+//! the keys of authorities.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use oarlock_bus::Role;
+use oarlock_bus::permissions::Holder;
+use oarlock_config::{DataDir, ROLE_KEYS};
+use oarlock_pki::{AtomicFiles, Pki, Visibility};
+
+use super::nats::{self, Carried};
+
+/// A part.
+struct Row {
+    /// The name of its folder.
+    folder: &'static str,
+    /// As whom it speaks to the API.
+    kubeconfig: Option<Identity>,
+    /// What it is on the bus.
+    role: Option<Role>,
+    /// Whether it is an API server: it shows certificates, signs tokens, and is alone with etcd.
+    serves: bool,
+}
+
+/// As whom a part speaks to the API.
+enum Identity {
+    /// A component.
+    Component(&'static str),
+    /// The user, who may do everything.
+    User,
+}
+
+const fn component(name: &'static str, role: Role) -> Row {
+    Row { folder: name, kubeconfig: Some(Identity::Component(name)), role: Some(role), serves: false }
+}
+
+const PARTS: [Row; 6] = [
+    Row { folder: "apiserver", kubeconfig: None, role: Some(Role::ApiServer), serves: true },
+    component("controller-manager", Role::Controllers),
+    component("scheduler", Role::Scheduler),
+    component("cloud-controller-manager", Role::Cloud),
+    Row { folder: "admission", kubeconfig: None, role: Some(Role::Admission), serves: false },
+    Row { folder: "user", kubeconfig: Some(Identity::User), role: Some(Role::Inspector), serves: false },
+];
+
+/// Members of etcd: they know who is a member and who a client, and none of them is a client.
+const ETCD: [&str; 5] = ["ca.crt", "server.crt", "server.key", "peer.crt", "peer.key"];
+/// Clients of etcd.
+const ETCD_CLIENT: [&str; 3] = ["ca.crt", "client.crt", "client.key"];
+
+/// Whether a name can name a file: it leads nowhere else.
+pub(super) fn plain(name: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(word)
+}
+
+/// Files that go from one folder into another.
+pub(super) struct Copies {
+    from: PathBuf,
+    to: PathBuf,
+    files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Copies {
+    pub(super) fn new(from: impl Into<PathBuf>, to: impl Into<PathBuf>) -> Self {
+        Self { from: from.into(), to: to.into(), files: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, name: &str) {
+        self.add_as(name, name);
+    }
+
+    pub(super) fn add_as(&mut self, name: &str, called: &str) {
+        self.files.push((self.from.join(name), self.to.join(called)));
+    }
+
+    pub(super) fn add_if_there(&mut self, name: &str) {
+        if self.from.join(name).exists() {
+            self.add(name);
+        }
+    }
+
+    /// Writes them, for their owner's eyes only.
+    ///
+    /// # Errors
+    /// When one cannot be read or written.
+    pub(super) fn write(self) -> anyhow::Result<()> {
+        let mut files = AtomicFiles::new();
+        for (from, to) in self.files {
+            let content = std::fs::read(&from).with_context(|| from.display().to_string())?;
+            files.add(to, Visibility::Private, content);
+        }
+        Ok(files.commit()?)
+    }
+}
+
+/// Writes the folders of all parts that host no nodes, and those of the servers that carry the bus and keep the state where they are secured.
+///
+/// # Errors
+/// When something cannot be read or written.
+pub(super) fn write(folder: &Path, directory: &DataDir, carried: &Carried) -> anyhow::Result<()> {
+    let etcd = directory.pki().join("etcd");
+    for row in &PARTS {
+        let own = folder.join(row.folder);
+        let mut copies = Copies::new(directory.root(), &own);
+        match row.kubeconfig {
+            Some(Identity::Component(name)) => copies.add_as(&format!("{name}.kubeconfig"), "kubeconfig"),
+            Some(Identity::User) => copies.add("kubeconfig"),
+            None => {}
+        }
+        copies.write()?;
+        if let Some(role) = row.role {
+            let mut copies = Copies::new(directory.nats(), own.join("nats"));
+            copies.add(&format!("{}{}", Holder::role(role).file_name(), nats::ENDING));
+            copies.add(ROLE_KEYS);
+            copies.add_if_there("ca.crt");
+            copies.write()?;
+        }
+        if row.serves {
+            let mut copies = Copies::new(directory.pki(), own.join("pki"));
+            Pki::READ.iter().for_each(|name| copies.add(name));
+            copies.write()?;
+            copy(&etcd, &own.join("etcd"), &ETCD_CLIENT)?;
+        }
+    }
+    copy(&etcd, &folder.join("etcd"), &ETCD)?;
+    nats::write_part(&folder.join("nats"), directory, carried)
+}
+
+/// Copies files that are there all or none.
+fn copy(from: &Path, to: &Path, names: &[&str]) -> anyhow::Result<()> {
+    if !from.exists() {
+        return Ok(());
+    }
+    let mut copies = Copies::new(from, to);
+    names.iter().for_each(|name| copies.add(name));
+    copies.write()
+}
+
+#[cfg(test)]
+mod tests;

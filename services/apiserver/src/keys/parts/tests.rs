@@ -1,0 +1,162 @@
+//! Walks the folders that `oarlock keys` writes: who holds which key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use oarlock_config::Kubeconfig;
+use tempfile::TempDir;
+
+use crate::args::ServingOptions;
+use crate::keys::{KeysArgs, keys};
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// All that is asked for in compose.yaml.
+fn made() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let args = KeysArgs {
+        data_dir: folder.path().join("keys"),
+        server: "https://apiserver:6443".to_owned(),
+        user_server: None,
+        serving: ServingOptions { tls_san: owned(&["apiserver"]) },
+        nats_node: Vec::new(),
+        nats_tls_san: owned(&["nats-0", "nats-1"]),
+        nats_routes: owned(&["nats-0:6222", "nats-1:6222"]),
+        etcd_san: owned(&["etcd-0", "127.0.0.1"]),
+        parts: Some(folder.path().join("parts")),
+        part_nodes: vec!["nodes=node-0,node-1".parse().unwrap(), "containerd-node=containerd-node".parse().unwrap()],
+    };
+    keys(args.clone()).unwrap();
+    // Again, as compose does at each start.
+    keys(args).unwrap();
+    folder
+}
+
+/// Every file below a folder, by its path from there.
+fn walk(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            found.extend(walk(&path).into_iter().map(|(inner, content)| (format!("{name}/{inner}"), content)));
+        } else {
+            found.insert(name, std::fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+/// What of a text is secret: the lines of private keys, as PEM or within a kubeconfig, and seeds.
+fn secrets(content: &[u8]) -> BTreeSet<String> {
+    let text = String::from_utf8_lossy(content).into_owned();
+    let mut found = BTreeSet::new();
+    let mut inside = false;
+    for line in text.lines().map(str::trim) {
+        inside = (inside || line.contains("PRIVATE KEY-----")) && !line.starts_with("-----END");
+        if inside && !line.starts_with("-----") {
+            found.insert(line.to_owned());
+        }
+        if line.starts_with("SU") {
+            found.insert(line.to_owned());
+        }
+        if let Some(key) = line.strip_prefix("client-key-data:") {
+            found.insert(key.trim().to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn each_part_finds_what_it_needs_and_nothing_else() {
+    let folder = made();
+    let bus = |seed: &str| [format!("nats/{seed}"), "nats/roles.pub".to_owned(), "nats/ca.crt".to_owned()];
+    let part = |seed: &str, more: &[&str]| bus(seed).into_iter().chain(owned(more)).collect::<BTreeSet<String>>();
+    let pki = oarlock_pki::Pki::READ.map(|name| format!("pki/{name}"));
+    let etcd = ["etcd/ca.crt", "etcd/client.crt", "etcd/client.key"].map(str::to_owned);
+    let nodes = ["node-0.kubeconfig", "node-1.kubeconfig", "kubelet.crt", "kubelet.key", "nats/node-node-1.seed"];
+    let wanted: BTreeMap<&str, BTreeSet<String>> = [
+        ("apiserver", part("api-server.seed", &[]).into_iter().chain(pki).chain(etcd).collect()),
+        ("controller-manager", part("controllers.seed", &["kubeconfig"])),
+        ("scheduler", part("scheduler.seed", &["kubeconfig"])),
+        ("cloud-controller-manager", part("cloud.seed", &["kubeconfig"])),
+        ("admission", part("admission.seed", &[])),
+        ("user", part("inspector.seed", &["kubeconfig"])),
+        ("nodes", part("node-node-0.seed", &nodes)),
+        (
+            "containerd-node",
+            part("node-containerd-node.seed", &["containerd-node.kubeconfig", "kubelet.crt", "kubelet.key"]),
+        ),
+        (
+            "nats",
+            owned(&["nats.conf", "server.crt", "server.key", "route.crt", "route.key", "ca.crt"]).into_iter().collect(),
+        ),
+        ("etcd", owned(&["ca.crt", "server.crt", "server.key", "peer.crt", "peer.key"]).into_iter().collect()),
+    ]
+    .into();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in walk(&folder.path().join("parts")).into_keys() {
+        let (part, name) = path.split_once('/').unwrap();
+        found.entry(part.to_owned()).or_default().insert(name.to_owned());
+    }
+    let wanted: BTreeMap<String, BTreeSet<String>> =
+        wanted.into_iter().map(|(part, names)| (part.to_owned(), names)).collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn no_part_holds_the_key_of_an_authority_nor_anothers() {
+    let folder = made();
+    let (kept, parts) = (walk(&folder.path().join("keys")), walk(&folder.path().join("parts")));
+    let mut authorities = 0;
+    for name in ["pki/ca.key", "pki/front-proxy-ca.key", "pki/etcd/ca.key", "nats/ca.key"] {
+        let key = secrets(&kept[name]);
+        assert!(!key.is_empty(), "{name}");
+        for (path, content) in &parts {
+            assert!(secrets(content).is_disjoint(&key), "{path} holds {name}");
+        }
+        authorities += 1;
+    }
+    assert_eq!(authorities, kept.keys().filter(|name| name.ends_with("ca.key")).count(), "all of them are known here");
+    // A secret is in the folder of one part at most.
+    let mut holders: BTreeMap<String, String> = BTreeMap::new();
+    for (path, content) in &parts {
+        let part = path.split('/').next().unwrap();
+        for secret in secrets(content) {
+            let before = holders.insert(secret, part.to_owned());
+            assert!(before.is_none_or(|before| before == part), "{path}");
+        }
+    }
+    let token: BTreeSet<&str> = secrets(&kept["pki/sa.key"]).iter().map(|secret| holders[secret].as_str()).collect();
+    assert_eq!(token.into_iter().collect::<Vec<_>>(), ["apiserver"]);
+    let admin: BTreeSet<&str> = secrets(&kept["kubeconfig"]).iter().map(|secret| holders[secret].as_str()).collect();
+    assert_eq!(admin.into_iter().collect::<Vec<_>>(), ["user"]);
+}
+
+#[test]
+fn nobody_but_its_owner_reads_what_a_part_keeps_secret() {
+    let folder = made();
+    for (path, content) in walk(folder.path()) {
+        if !secrets(&content).is_empty() || path.ends_with("nats.conf") {
+            let mode = folder.path().join(&path).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{path}");
+        }
+    }
+}
+
+#[test]
+fn an_api_server_needs_no_key_of_an_authority() {
+    let folder = made();
+    let pki = oarlock_pki::Pki::read(&folder.path().join("parts/apiserver/pki")).unwrap();
+    assert!(pki.ca.key_pem().is_none() && pki.front_proxy_ca.key_pem().is_none());
+    assert!(pki.ca.signed(&pki.serving.certificate));
+    let node = Kubeconfig::read(&folder.path().join("parts/nodes/node-1.kubeconfig")).unwrap();
+    let oarlock_config::Credential::Certificate(pair) = node.resolve(None).unwrap().credential else { panic!() };
+    let chain = oarlock_pki::parse_chain(&pair.certificate).unwrap();
+    let facts = oarlock_pki::Presented::parse(&chain[0]).unwrap();
+    assert_eq!(facts.subject, oarlock_pki::Subject::node("node-1"));
+    assert!(pki.ca.signed(&chain[0]));
+}

@@ -1,0 +1,220 @@
+//! compose.yaml and the Dockerfile as data: who is what, and who sees which keys. What runs of it is tried in `faults::compose`, where there is docker.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_norway::{Mapping, Value};
+
+/// The only part that is root: it runs real containers.
+const ROOT: &str = "containerd-node";
+/// Makes all keys, and ends.
+const KEYS: &str = "keys";
+
+/// What of keys each service sees: its part's volume.
+const SEES: [(&str, &[&str]); 15] = [
+    ("admission", &["keys-admission"]),
+    ("apiserver", &["keys-apiserver"]),
+    ("balancer", &[]),
+    ("containerd-node", &["keys-containerd-node"]),
+    ("controller-manager", &["keys-controller-manager"]),
+    ("etcd-0", &["keys-etcd"]),
+    ("etcd-1", &["keys-etcd"]),
+    ("etcd-2", &["keys-etcd"]),
+    ("nats-0", &["keys-nats"]),
+    ("nats-1", &["keys-nats"]),
+    ("nats-2", &["keys-nats"]),
+    ("nodes", &["keys-nodes"]),
+    ("ready", &["keys-user"]),
+    ("scheduler", &["keys-scheduler"]),
+    (
+        KEYS,
+        &[
+            "keys",
+            "keys-admission",
+            "keys-apiserver",
+            "keys-cloud-controller-manager",
+            "keys-containerd-node",
+            "keys-controller-manager",
+            "keys-etcd",
+            "keys-nats",
+            "keys-nodes",
+            "keys-scheduler",
+            "keys-user",
+        ],
+    ),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap()
+}
+
+/// A mapping with everything that is merged into it; what it says itself counts.
+fn flat(mapping: &Mapping) -> Mapping {
+    let mut mapping = mapping.clone();
+    while let Some(merged) = mapping.remove("<<") {
+        for (key, value) in merged.as_mapping().unwrap() {
+            mapping.entry(key.clone()).or_insert(value.clone());
+        }
+    }
+    mapping
+}
+
+/// Every service by its name, and the whole file.
+fn services() -> (BTreeMap<String, Mapping>, Value) {
+    let file: Value = serde_norway::from_str(&read("compose.yaml")).unwrap();
+    let services = file["services"].as_mapping().unwrap().iter();
+    let services =
+        services.map(|(name, service)| (name.as_str().unwrap().to_owned(), flat(service.as_mapping().unwrap())));
+    (services.collect(), file)
+}
+
+fn texts(value: Option<&Value>) -> Vec<String> {
+    let items = value.and_then(Value::as_sequence).into_iter().flatten();
+    items.map(|item| item.as_str().unwrap().to_owned()).collect()
+}
+
+/// Of each volume that a service mounts: what, where, and how.
+fn mounts(service: &Mapping) -> Vec<(String, String, String)> {
+    let parse = |text: String| {
+        let mut fields = text.splitn(3, ':').map(str::to_owned);
+        let (what, place) = (fields.next().unwrap(), fields.next().unwrap());
+        (what, place, fields.next().unwrap_or_default())
+    };
+    texts(service.get("volumes")).into_iter().map(parse).collect()
+}
+
+#[test]
+fn no_part_but_the_real_node_is_root_or_has_a_capability() {
+    let (services, _) = services();
+    for (name, service) in &services {
+        assert!(service.get("privileged").is_none(), "{name}");
+        assert!(service.get("pid").is_none() && service.get("ipc").is_none(), "{name}");
+        if name == ROOT {
+            continue;
+        }
+        assert_eq!(service.get("user").and_then(Value::as_str), Some("65532:65532"), "{name}");
+        assert_eq!(texts(service.get("cap_drop")), ["ALL"], "{name}");
+        assert!(service.get("cap_add").is_none() && service.get("devices").is_none(), "{name}");
+        assert_eq!(texts(service.get("security_opt")), ["no-new-privileges:true"], "{name}");
+        assert_eq!(service.get("read_only").and_then(Value::as_bool), Some(true), "{name}");
+        assert_ne!(service.get("network_mode").and_then(Value::as_str), Some("host"), "{name}");
+        for (what, ..) in mounts(service) {
+            assert!(!what.starts_with(['/', '.', '~', '$']), "{name} mounts {what} of the host");
+        }
+    }
+}
+
+#[test]
+fn each_service_sees_the_keys_of_its_own_part() {
+    let (services, file) = services();
+    let seen: BTreeMap<&str, BTreeSet<String>> = services
+        .iter()
+        .map(|(name, service)| {
+            let keys = mounts(service).into_iter().filter(|(what, ..)| what.starts_with("keys"));
+            let keys = keys.map(|(what, place, how)| {
+                assert_eq!(how, if name == KEYS { "" } else { "ro,nocopy" }, "{name} mounts {what}");
+                assert!(name == KEYS || place == "/keys", "{name} has {what} at {place}");
+                what
+            });
+            (name.as_str(), keys.collect())
+        })
+        .collect();
+    let wanted: BTreeMap<&str, BTreeSet<String>> =
+        SEES.iter().map(|(name, keys)| (*name, keys.iter().map(|key| (*key).to_owned()).collect())).collect();
+    assert_eq!(seen, wanted);
+    for volume in mounts(&services[KEYS]).into_iter().map(|(what, ..)| what) {
+        assert!(file["volumes"].as_mapping().unwrap().contains_key(volume.as_str()), "{volume}");
+    }
+    // Nobody is told of the node's or the user's credential in another way.
+    let text = read("compose.yaml");
+    assert!(!text.contains("kubelet.kubeconfig") && !text.contains("--insecure-bind"));
+}
+
+#[test]
+fn everything_between_hosts_is_encrypted() {
+    let (services, file) = services();
+    let (text, nats) = (read("compose.yaml"), "--nats-servers");
+    assert!(!text.contains("nats://"), "a client of the bus without TLS");
+    assert_eq!(text.matches("tls://nats-0:4222").count(), text.matches(nats).count());
+    // Both written once and named elsewhere, or side by side.
+    assert_eq!(text.matches("--nats-ca").count(), text.matches(nats).count());
+    for name in ["etcd-0", "etcd-1", "etcd-2"] {
+        let environment = flat(services[name].get("environment").unwrap().as_mapping().unwrap());
+        for (key, value) in &environment {
+            let (key, value) = (key.as_str().unwrap(), value.as_str().unwrap_or_default());
+            assert!(!value.contains("http://"), "{name}: {key} {value}");
+        }
+        let is = |key: &str, wanted: &str| environment.get(key).and_then(Value::as_str) == Some(wanted);
+        assert!(is("ETCD_CLIENT_CERT_AUTH", "true") && is("ETCD_PEER_CLIENT_CERT_AUTH", "true"), "{name}");
+        assert!(is("ETCD_PEER_CERT_ALLOWED_CN", "etcd-peer"), "{name}: a client is no member");
+    }
+    let words = texts(services["apiserver"].get("command"));
+    assert!(words.iter().any(|word| word.starts_with("--etcd-servers=https://")), "{words:?}");
+    assert!(words.iter().all(|word| !word.contains("http://")), "{words:?}");
+    assert!(texts(services[KEYS].get("command"))[0].contains("--nats-routes"), "routes without certificates");
+    assert!(file["configs"].as_mapping().unwrap().get("nats").is_none(), "the servers' own configuration says it");
+}
+
+/// Compose writes what stands in the file into the container, which a read-only one does not let it.
+#[test]
+fn what_cannot_be_written_to_gets_its_configuration_from_a_file() {
+    let (services, file) = services();
+    for (name, service) in services.iter().filter(|(name, _)| *name != ROOT) {
+        for config in service.get("configs").and_then(Value::as_sequence).into_iter().flatten() {
+            let source = config["source"].as_str().unwrap();
+            let path = file["configs"][source]["file"].as_str().unwrap_or_else(|| panic!("{name}: {source}"));
+            assert!(root().join(path).is_file(), "{name}: {path}");
+        }
+    }
+}
+
+/// A new volume belongs to whom the image's folder belongs over which it is mounted first.
+#[test]
+fn every_volume_belongs_to_nobody_who_is_root() {
+    let (services, _) = services();
+    let text = read("Dockerfile");
+    let last = text.rsplit("\nFROM ").next().unwrap().replace("\\\n", " ");
+    assert!(last.contains("\nUSER 65532:65532\n"), "{last}");
+    let install = last.lines().find(|line| line.starts_with("RUN install -d -m 0700 -o 65532 -g 65532 ")).unwrap();
+    let folders: BTreeSet<&str> = install.split_whitespace().filter(|word| word.starts_with('/')).collect();
+    let first = mounts(&services[KEYS]);
+    for (what, place, _) in &first {
+        assert!(folders.contains(place.as_str()), "{what} is first mounted at {place}, which the image does not have");
+    }
+    let first: BTreeSet<String> = first.into_iter().map(|(what, ..)| what).collect();
+    for (name, service) in services.iter().filter(|(name, _)| *name != ROOT) {
+        for (what, _, how) in mounts(service) {
+            assert!(first.contains(&what), "{name} may be the first to mount {what}");
+            assert!(
+                name == KEYS || how.split(',').any(|word| word == "nocopy"),
+                "{name} may give {what} another owner"
+            );
+        }
+        let waits = flat(&service.get("depends_on").and_then(Value::as_mapping).cloned().unwrap_or_default());
+        let writes = name != KEYS && !mounts(service).is_empty();
+        assert!(!writes || waits.contains_key(KEYS), "{name} does not wait for {KEYS}");
+    }
+}
+
+/// `up --wait` fails for whoever ends, unless others wait for that end.
+#[test]
+fn who_is_waited_for_stays() {
+    let (services, _) = services();
+    let ends = "service_completed_successfully";
+    let awaited =
+        services.values().any(|service| service.get("depends_on").is_some_and(|on| on[KEYS]["condition"] == ends));
+    assert!(awaited);
+    for (name, service) in services.iter().filter(|(name, _)| *name != KEYS) {
+        assert!(service.get("healthcheck").is_some(), "{name} does not say how it is");
+        let restarts = service.get("restart").and_then(Value::as_str) == Some("unless-stopped");
+        let stays = restarts
+            || texts(service.get("command"))
+                .last()
+                .is_some_and(|text| text.trim_end().ends_with("exec sleep infinity"));
+        assert!(stays, "{name} ends");
+    }
+}
