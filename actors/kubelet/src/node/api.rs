@@ -27,6 +27,8 @@ pub(crate) const REPORT: i64 = 300;
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) place: Place,
+    /// The revision at which the node was so.
+    pub(super) revision: Revision,
     pub(super) uid: String,
     pub(super) pod_cidr: Option<IpNet>,
     /// `True`, `False` or `Unknown` as it says of the node's readiness, and when this kubelet last said so (Unix seconds).
@@ -63,6 +65,7 @@ fn read(object: &Object) -> Result<Known, Status> {
     let beat = ready.and_then(|ready| Time::parse(ready.last_heartbeat_time()).ok()).map_or(0, Time::unix);
     Ok(Known {
         place: Place::read(node),
+        revision: object.revision,
         uid: node.metadata().uid().to_owned(),
         pod_cidr: node.spec().pod_cidr().parse().ok(),
         ready: (ready.map_or("", |ready| ready.status()).into(), beat),
