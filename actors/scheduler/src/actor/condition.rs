@@ -53,8 +53,8 @@ impl Condition {
             _ => String::new(),
         };
         // A condition that never had a time gets one: the API takes none without.
-        let now = || Time::from_unix(clock::wall().as_second()).to_string();
-        let since = if since.is_empty() && !seeded_bug!("condition_without_time") { now() } else { since };
+        let today = || Time::from_unix(clock::wall().as_second()).to_string();
+        let since = if since.is_empty() && !seeded_bug!("condition_without_time") { today() } else { since };
         let mut status = json!({"conditions": [{
             "type": "PodScheduled",
             "status": "False",
