@@ -1,9 +1,9 @@
 //! Writes that several controllers make.
 
 use futures::stream::{self, StreamExt};
-use oarlock_client::{Client, Object, PatchType, WriteOptions};
+use oarlock_client::{Client, ListOptions, Object, PatchType, WriteOptions};
 use oarlock_informer::{ObjMeta, ObjectRef};
-use oarlock_meta::{Status, Time};
+use oarlock_meta::{FieldSelector, Status, Time};
 use oarlock_runtime::clock;
 use oarlock_schema::views::{View, core_v1};
 use oarlock_schema::{Obj, Resource, Struct, TypeRef, Value};
@@ -172,10 +172,10 @@ pub(crate) async fn disrupted(
     why: (&str, &str),
     failed: bool,
 ) -> Result<(), Status> {
-    let Some(found) = client.find(pods, pod.namespace(), pod.name()).await? else { return Ok(()) };
-    if found.uid() != pod.uid.0 {
-        return Ok(());
-    }
+    // Listed, not got: upstream's role of the collector of pods may do no more.
+    let only = ListOptions::fields(FieldSelector::equal("metadata.name", pod.name()));
+    let found = client.list(pods, pod.namespace(), only).await?.items.into_iter().next();
+    let Some(found) = found.filter(|found| found.uid() == pod.uid.0) else { return Ok(()) };
     let patch = (PatchType::Strategic, disruption(&found.obj()?, why, failed, now()).to_string());
     match client.patch(pods, "status", (pod.namespace(), pod.name()), patch, WriteOptions::default()).await {
         Err(status) if !status.is_not_found() => Err(status),

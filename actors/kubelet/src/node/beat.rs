@@ -69,6 +69,9 @@ impl Node {
     }
 
     fn known(&mut self, mut known: Known, now: Now) {
+        if let Some(reason) = known.news() {
+            self.parts.teller.turned(&self.parts.config.name, reason);
+        }
         // What was asked for may be older than what the watch has shown meanwhile.
         if let Some(newer) = self.known.as_ref().filter(|old| old.uid == known.uid && old.revision > known.revision) {
             known.place.clone_from(&newer.place);
