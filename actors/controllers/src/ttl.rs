@@ -59,13 +59,8 @@ async fn start(env: Env) -> Result<(), Error> {
     let nodes = env.informers.all::<NodeView>().await?;
     let (own, current) = (Arc::new(OwnWrites::default()), Arc::new(AtomicUsize::new(0)));
     let (shell, system, name) = (env.shell(), env.system.clone(), env.row.name);
-    let this = Ttl {
-        env,
-        nodes: nodes.clone(),
-        step: current.clone(),
-        own: own.clone(),
-        node: must(NodeView::RESOURCE)?,
-    };
+    let this =
+        Ttl { env, nodes: nodes.clone(), step: current.clone(), own: own.clone(), node: must(NodeView::RESOURCE)? };
     let all = nodes.clone();
     let controller = shell
         .controller(this)

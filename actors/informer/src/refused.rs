@@ -5,9 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use oarlock_client::{
-    Call, Client, ListOptions, RawReply, RawRequest, Reply, Request, Transport, WatchStream,
-};
+use oarlock_client::{Call, Client, ListOptions, RawReply, RawRequest, Reply, Request, Transport, WatchStream};
 use oarlock_meta::Status;
 use oarlock_schema::{Resource, Str};
 use oarlock_seeded_bug::seeded_bug;
@@ -55,9 +53,7 @@ struct Watched {
 /// Whether the same write would be refused again, as far as the answer says. A namespace that is on its way out takes nothing, and whose claim
 /// has gone to another need not write: both are as they should be.
 fn for_good(status: &Status) -> bool {
-    matches!(status.code, 400 | 403 | 422)
-        && !status.is_stale_owner()
-        && status.cause("NamespaceTerminating").is_none()
+    matches!(status.code, 400 | 403 | 422) && !status.is_stale_owner() && status.cause("NamespaceTerminating").is_none()
 }
 
 fn written(request: &Request) -> Option<Written> {

@@ -2,8 +2,8 @@
 
 use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
 use oarlock_schema::views::List;
-use oarlock_schema::{Obj, Str};
 use oarlock_schema::views::core_v1::{Node, NodeSelectorRequirement, PodSpec};
+use oarlock_schema::{Obj, Str};
 
 use crate::config::NodeConfig;
 

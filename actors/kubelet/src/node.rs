@@ -181,8 +181,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
     let own = Arc::new(Cache::<Place>::default());
     let mut moves = own.subscribe(1);
     let itself = Selection::field("metadata.name", &parts.config.name);
-    let mut own_reflector =
-        Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.nodes, itself, own.clone()));
+    let mut own_reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.nodes, itself, own.clone()));
     // Containers are told where Services are; simulated ones would not read it.
     let services = Arc::new(Cache::<ServiceView>::default());
     let mut services_reflector: BoxFuture<'static, _> = match real {

@@ -10,7 +10,8 @@ use oarlock_schema::{Value, resource};
 #[test]
 fn a_gated_pod_says_since_when_it_is_not_scheduled() {
     let pods = resource("", "v1", "pods").unwrap();
-    let json = br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"schedulingGates":[{"name":"x.y/z"}],"containers":[]}}"#;
+    let json =
+        br#"{"metadata":{"name":"a","namespace":"b"},"spec":{"schedulingGates":[{"name":"x.y/z"}],"containers":[]}}"#;
     let mut pod = oarlock_registry::index::decode(json, pods.ty).unwrap();
     let extra = BTreeMap::new();
     let user = Requester { name: "u", uid: "", groups: &[], extra: &extra };

@@ -290,8 +290,7 @@ fn percentages_round_up_for_surge_and_down_for_unavailable() {
 
 #[test]
 fn conditions_are_listed_in_the_order_in_which_they_are_set() {
-    let kinds =
-        |plan: &Plan| plan.status.conditions.iter().map(|one| one.kind.as_str().to_owned()).collect::<Vec<_>>();
+    let kinds = |plan: &Plan| plan.status.conditions.iter().map(|one| one.kind.as_str().to_owned()).collect::<Vec<_>>();
     let mut current = deployment(3);
     let made = decide(&current, &[]);
     assert_eq!(kinds(&made), ["Progressing", "Available"], "the set is made before pods are counted");

@@ -75,7 +75,8 @@ pub(super) fn plan(service: &Item<ServiceView>, pods: &[Arc<Item<PodView>>]) -> 
     for (port, addresses) in by_port {
         by_addresses.entry(addresses).or_default().extend(port);
     }
-    let mut subsets: Vec<Subset<'_>> = by_addresses.into_iter().map(|(keys, ports)| subset(keys, ports, &all)).collect();
+    let mut subsets: Vec<Subset<'_>> =
+        by_addresses.into_iter().map(|(keys, ports)| subset(keys, ports, &all)).collect();
     order::sort(&mut subsets);
     let total: usize = subsets.iter().map(|subset| subset.ready.len() + subset.unready.len()).sum();
     // Ready addresses are kept before others.

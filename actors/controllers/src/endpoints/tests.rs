@@ -100,7 +100,8 @@ fn ports_are_in_the_order_of_their_digests() {
 
 #[test]
 fn ports_that_lead_to_the_same_pods_share_a_subset() {
-    let port = |name: &str, target| ServicePort { name: name.into(), protocol: "TCP".into(), app_protocol: None, target };
+    let port =
+        |name: &str, target| ServicePort { name: name.into(), protocol: "TCP".into(), app_protocol: None, target };
     let mut service = service();
     service.value.ports =
         Box::new([port("http", TargetPort::Name("http".into())), port("metrics", TargetPort::Number(9100))]);

@@ -147,11 +147,7 @@ fn pods_with_other_numbers_for_a_named_port_get_slices_of_their_own() {
 
 #[test]
 fn ready_endpoints_say_for_whom_they_are_meant_first() {
-    let pods = [
-        pod(1, |_| {}),
-        pod(2, |pod| pod.value.ready = false),
-        pod(3, |pod| pod.value.node = "".into()),
-    ];
+    let pods = [pod(1, |_| {}), pod(2, |pod| pod.value.ready = false), pod(3, |pod| pod.value.node = "".into())];
     let hints = |prefers| {
         let mut service = service();
         service.value.prefers = prefers;

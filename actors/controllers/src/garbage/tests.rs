@@ -77,9 +77,13 @@ fn an_owner_is_of_the_version_that_it_names_and_no_other() {
     };
     assert_eq!(of("v1", "ConfigMap"), Some(("", "configmaps")));
     assert_eq!(of("apps/v1", "ReplicaSet"), Some(("apps", "replicasets")));
-    for (version, kind) in
-        [("v1beta1", "ConfigMap"), ("v2", "ConfigMap"), ("apps/v1beta2", "ReplicaSet"), ("v1", "ReplicaSet"), ("", "Pod")]
-    {
+    for (version, kind) in [
+        ("v1beta1", "ConfigMap"),
+        ("v2", "ConfigMap"),
+        ("apps/v1beta2", "ReplicaSet"),
+        ("v1", "ReplicaSet"),
+        ("", "Pod"),
+    ] {
         assert_eq!(of(version, kind), None, "{version} {kind}");
     }
 }

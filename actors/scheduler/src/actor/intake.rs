@@ -316,12 +316,7 @@ fn budgets(engine: &mut Engine, cache: &Cache<BudgetView>, notice: Notice<Budget
     }
 }
 
-fn storage_classes(
-    engine: &mut Engine,
-    cache: &Cache<StorageClassView>,
-    notice: Notice<StorageClassView>,
-    now: Stamp,
-) {
+fn storage_classes(engine: &mut Engine, cache: &Cache<StorageClassView>, notice: Notice<StorageClassView>, now: Stamp) {
     let known = engine.cluster.claims.storage_classes();
     for (_, name, item) in states(cache, notice, || known) {
         let waits = item.map(|item| item.value.0);

@@ -131,7 +131,8 @@ impl Claims {
     /// Why the pod can run nowhere, because of the claims of its volumes.
     pub(crate) fn volumes_refuse(&self, spec: &PodSpec, names: &Interner) -> Option<String> {
         let text = |name: Sym| names.text(name);
-        let missing = |claimed: &&Claimed| claimed.kind == ClaimKind::Volume && self.volume_claim(spec, claimed).is_none();
+        let missing =
+            |claimed: &&Claimed| claimed.kind == ClaimKind::Volume && self.volume_claim(spec, claimed).is_none();
         if let Some(claimed) = claimed(spec, volume).find(missing) {
             return Some(format!("persistentvolumeclaim {:?} not found", text(claimed.name)));
         }
@@ -143,7 +144,9 @@ impl Claims {
             };
             if claim.lost {
                 let volume = claim.volume.map(text).unwrap_or_default();
-                return Some(format!("persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"));
+                return Some(format!(
+                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
+                ));
             }
             if claim.deleting {
                 return Some(format!("persistentvolumeclaim {name:?} is being deleted"));
@@ -194,7 +197,9 @@ impl Claims {
             }
             if let Some(pod) = stranger(claimed, claim.controller.as_ref()) {
                 let (pod, why) = (text(pod), "(pod is not owner)");
-                return Some(format!("ResourceClaim {namespace}/{name} was not created for pod {namespace}/{pod} {why}"));
+                return Some(format!(
+                    "ResourceClaim {namespace}/{name} was not created for pod {namespace}/{pod} {why}"
+                ));
             }
         }
         let claims = claimed(spec, device).filter_map(|claimed| self.device_claim(spec, claimed));

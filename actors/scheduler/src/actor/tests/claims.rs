@@ -119,7 +119,8 @@ fn claims_that_will_never_do_are_told_apart() {
         told(&fake, "going", &format!("{prefix} persistentvolumeclaim \"going\" is being deleted. not found")).await;
         let text = "persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"pv\". not found";
         told(&fake, "lost", &format!("{prefix} {text}")).await;
-        let text = "2 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s). no new claims to deallocate";
+        let text =
+            "2 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s). no new claims to deallocate";
         told(&fake, "widow", &unhelpful(&format!("{prefix} {text}"))).await;
         let text = "2 node(s) didn't find available persistent volumes to bind. no new claims to deallocate";
         told(&fake, "late", &unhelpful(&format!("{prefix} {text}"))).await;
