@@ -16,7 +16,7 @@ fn up() -> (Cluster, Kubectl) {
 }
 
 fn create(kubectl: &Kubectl, manifest: &str) {
-    kubectl.run_with("create -f -", manifest).ok();
+    kubectl.run_with("create -f -", manifest).says(["created"]);
 }
 
 /// A pod on `node-0` that tolerates `mine` for ever and `other` for some seconds.
@@ -88,7 +88,7 @@ fn an_owner_of_a_version_that_nobody_serves_is_not_taken_for_gone() {
     create(&kubectl, &owned("kept", "v1beta1", "ConfigMap", "gone", "00000000-0000-4000-8000-000000000001"));
     create(&kubectl, &owned("lost", "v1", "ConfigMap", "gone", "00000000-0000-4000-8000-000000000002"));
     create(&kubectl, &owned("astray", "v1", "ConfigMap", "owner", uid.trim()));
-    kubectl.ok(&format!("wait --for=delete configmap/lost configmap/astray {WAIT}"));
+    kubectl.until("get configmaps -o name", |out| !out.contains("lost") && !out.contains("astray"));
     let text = format!(
         "ownerRef [v1/ConfigMap, namespace: default, name: owner, uid: {}] does not exist in namespace \"default\"",
         uid.trim()
