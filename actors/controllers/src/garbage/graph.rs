@@ -39,15 +39,15 @@ fn first(resource: &Resource) -> bool {
     RESOURCES.iter().find(same).is_some_and(|other| other.version == resource.version)
 }
 
-/// Group and resource of a reference's kind, if that kind is served in the reference's very version: what else it might mean is for whoever
-/// brings that version to say.
-pub(super) fn served(owner: &OwnerRef) -> Option<(&'static str, &'static str)> {
+/// The resource of a reference's kind, if that kind is served in the reference's very version: what else it might mean is for whoever brings
+/// that version to say.
+pub(super) fn served(owner: &OwnerRef) -> Option<&'static Resource> {
     let same = |resource: &&Resource| {
         let version = resource.group_version() == owner.api_version.as_str() || seeded_bug!("owner_version_ignored");
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         version && resource.group == group && resource.kind == owner.kind
     };
-    RESOURCES.iter().find(same).map(|resource| (resource.group, resource.plural))
+    RESOURCES.iter().find(same)
 }
 
 impl Graph {
@@ -89,9 +89,11 @@ impl Graph {
 
     /// The resource that a reference means; `None` for what nobody serves.
     pub(super) fn resource(&self, owner: &OwnerRef) -> Option<&'static Resource> {
-        let (group, plural) = served(owner)?;
-        let same = |node: &&Node| node.resource.group == group && node.resource.plural == plural;
-        self.nodes.iter().find(same).map(|node| node.resource)
+        let row = served(owner)?;
+        let same = |node: &&Node| node.resource.group == row.group && node.resource.plural == row.plural;
+        let collected = self.nodes.iter().find(same).map(|node| node.resource);
+        // What is not collected (Events) may own something all the same; it is asked for each time.
+        collected.or_else(|| row.has_verb("get").then_some(row))
     }
 
     /// Whether the object with a reference's uid is in another namespace than the dependent: then the reference leads nowhere.

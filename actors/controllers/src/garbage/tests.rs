@@ -73,7 +73,8 @@ fn an_owner_waits_only_for_dependents_that_block_it() {
 #[test]
 fn an_owner_is_of_the_version_that_it_names_and_no_other() {
     let of = |api_version: &str, kind: &str| {
-        served(&OwnerRef { api_version: api_version.into(), kind: kind.into(), ..owner("a", false) })
+        let reference = OwnerRef { api_version: api_version.into(), kind: kind.into(), ..owner("a", false) };
+        served(&reference).map(|resource| (resource.group, resource.plural))
     };
     assert_eq!(of("v1", "ConfigMap"), Some(("", "configmaps")));
     assert_eq!(of("apps/v1", "ReplicaSet"), Some(("apps", "replicasets")));
