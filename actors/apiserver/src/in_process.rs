@@ -56,8 +56,10 @@ impl Transport for InProcess {
         options: ListOptions,
     ) -> Result<WatchStream, Status> {
         let caller = self.caller(WATCH_START);
+        // As over HTTP: a watch of the one object that a selector names is authorized for its name.
+        let named = Target::new(resource, "", namespace, options.field_selector.exact("metadata.name").unwrap_or(""));
+        self.server.authorize_selected(&caller, "watch", &named, Some(&options.field_selector))?;
         let target = Target::new(resource, "", namespace, "");
-        self.server.authorize_selected(&caller, "watch", &target, Some(&options.field_selector))?;
         watch::validate(&options)?;
         let running = watch::watch(&self.server, &caller, &target, &options).await?;
         Ok(Box::new(Running { watch: running, resource }))

@@ -1,6 +1,7 @@
 //! endpoints-controller: the older form of the addresses behind a service, for clients that still read it (upstream
 //! `pkg/controller/endpoint`).
 
+mod order;
 mod plan;
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,7 @@ use crate::table::{Placement, Row};
 use absent::Absent;
 use graph::{Graph, Object};
 use oarlock_seeded_bug::seeded_bug;
-use plan::{FOREGROUND, ORPHAN};
+use plan::{FOREGROUND, ORPHAN, Unknown};
 
 pub(crate) const ROW: Row = Row {
     name: "garbage-collector-controller",
@@ -113,7 +113,11 @@ impl Reconcile for Collector {
         if meta.deleting() || meta.owners.is_empty() {
             return Ok(Requeue::No);
         }
-        let (owners, unseen) = self.owners(resource, meta).await?;
+        let (owners, unseen) = match self.owners(resource, meta).await? {
+            Ok(known) => known,
+            Err(Unknown::Kind) => return Ok(Requeue::Backoff),
+            Err(Unknown::Namespace) => return Ok(Requeue::No),
+        };
         let dependents = self.graph.dependents(meta.uid.as_str());
         let verdict = plan::judge(meta, &owners, dependents.iter().map(|(_, dependent)| &dependent.meta));
         self.perform(key, resource, meta, verdict).await?;

@@ -30,6 +30,7 @@ mod start;
 mod table;
 mod taint_eviction;
 mod template;
+mod ttl;
 mod ttl_after_finished;
 mod write;
 

@@ -2,6 +2,7 @@
 //! `pkg/controller/nodelifecycle`).
 
 mod act;
+mod known;
 mod plan;
 mod signs;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use crate::project::{LeaseView, NodeView, PodView};
 use crate::start::Error;
 use crate::table::{Placement, Row};
 use crate::write;
+use known::Known;
 use signs::Signs;
 use zones::Paces;
 
@@ -49,6 +51,7 @@ struct Lifecycle {
     leases: Arc<Cache<LeaseView>>,
     pods: Index<PodView>,
     signs: Arc<Signs>,
+    known: Known,
     paces: Paces,
     own: Arc<OwnWrites>,
     node: &'static Resource,
@@ -76,6 +79,7 @@ async fn start(env: Env) -> Result<(), Error> {
         leases: leases.clone(),
         pods: by_node(&pods),
         signs: signs.clone(),
+        known: Known::default(),
         paces: Paces::default(),
         own: own.clone(),
         node: must(NodeView::RESOURCE)?,
@@ -108,10 +112,16 @@ async fn start(env: Env) -> Result<(), Error> {
 impl Reconcile for Lifecycle {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
         let Some(node) = self.nodes.get(key) else {
+            if let Some(uid) = self.known.forget(&key.name) {
+                self.removed(key, &uid);
+            }
             self.signs.forget(&key.name);
             self.own.forget(key);
             return Ok(Requeue::No);
         };
+        if self.known.add(&node) {
+            self.registered(&node);
+        }
         let now = clock::now();
         if let Some(lease) = self.leases.named(LEASES, &key.name) {
             self.signs.lease(&key.name, &lease.value.renewed, now);

@@ -25,13 +25,13 @@ pub(crate) use job_pod::{FAILURES, IGNORED, INDEX, JobPod};
 pub(crate) use namespace::{AccountView, CaBundle, NamespaceView, Role};
 #[cfg(test)]
 pub(crate) use node::NodeCondition;
-pub(crate) use node::{LeaseView, NodeView, Taint};
+pub(crate) use node::{LeaseView, NodeView, TTL, Taint};
 #[cfg(test)]
 pub(crate) use pod::Port;
 pub(crate) use pod::{Phase, PodView, Toleration, active, target_port};
 pub(crate) use replicaset::{ReplicaSet, ReplicaSetState};
 pub(crate) use selector::selector;
-pub(crate) use service::{EndpointsView, ServicePort, ServiceView, SliceView, TargetPort};
+pub(crate) use service::{EndpointsView, Prefers, ServicePort, ServiceView, SliceView, TargetPort};
 
 use oarlock_meta::Time;
 

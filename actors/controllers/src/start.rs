@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use oarlock_client::Client;
 use oarlock_cloud::Provider;
-use oarlock_informer::{Recorder, SharedInformers};
+use oarlock_informer::{Recorder, SharedInformers, refusals_seen};
 use oarlock_mesh::{Placement, Scope, Unit};
 use oarlock_meta::Status;
 use oarlock_runtime::System;
@@ -139,7 +139,7 @@ async fn start_all(
     accounts::start(system, manager, rows.iter().map(|row| row.account).collect()).await?;
     for row in &rows {
         let spawn = |source| Error::Spawn { name: row.name, source };
-        let client = clients(row.account);
+        let client = refusals_seen(&clients(row.account), row.name);
         let recorder = Recorder::start(system, client.clone(), row.component, "").await.map_err(spawn)?;
         let env = Env {
             row,

@@ -3,7 +3,8 @@
 use crate::env::Starter;
 use crate::{
     aggregation, cloud_node, cloud_node_lifecycle, deployment, endpoints, endpointslice, garbage, job, namespace,
-    node_lifecycle, pod_garbage, replicaset, root_ca, service_lb, serviceaccount, taint_eviction, ttl_after_finished,
+    node_lifecycle, pod_garbage, replicaset, root_ca, service_lb, serviceaccount, taint_eviction, ttl,
+    ttl_after_finished,
 };
 
 /// Where a controller runs when there are several processes.
@@ -53,6 +54,7 @@ pub static ROWS: &[Row] = &[
     serviceaccount::ROW,
     taint_eviction::ROW,
     ttl_after_finished::ROW,
+    ttl::ROW,
 ];
 
 /// Every controller that reaches a cloud, sorted by name.

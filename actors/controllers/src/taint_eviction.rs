@@ -1,19 +1,19 @@
 //! taint-eviction-controller: pods leave nodes whose NoExecute taints they do not tolerate, or not any longer (upstream
 //! `pkg/controller/tainteviction`).
 
+mod clocks;
 mod plan;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
 use oarlock_client::DeleteOptions;
-use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_informer::{Cache, Item, Key, ObjectRef, OwnWrites, Project, Reconcile, Requeue};
 use oarlock_meta::Status;
-use oarlock_runtime::Failure;
+use oarlock_runtime::{Failure, clock};
 use oarlock_schema::Resource;
 
 use crate::env::{Env, must};
@@ -22,6 +22,8 @@ use crate::project::{NodeView, PodView, Taint};
 use crate::start::Error;
 use crate::table::{Placement, Row};
 use crate::write;
+use clocks::Clocks;
+use plan::Fate;
 
 pub(crate) const ROW: Row = Row {
     name: "taint-eviction-controller",
@@ -39,6 +41,7 @@ struct Eviction {
     nodes: Arc<Cache<NodeView>>,
     pods: Arc<Cache<PodView>>,
     own: Arc<OwnWrites>,
+    clocks: Arc<Clocks>,
     pod: &'static Resource,
 }
 
@@ -52,20 +55,24 @@ async fn start(env: Env) -> Result<(), Error> {
     let own = Arc::new(OwnWrites::default());
     let (shell, system, name) = (env.shell(), env.system.clone(), env.row.name);
     let pod = must(PodView::RESOURCE)?;
-    let this = Eviction { env, nodes: nodes.clone(), pods: pods.clone(), own: own.clone(), pod };
-    let (of_node, tainted) = (by_node(&pods), nodes.clone());
+    let clocks = Arc::new(Clocks::default());
+    let this =
+        Eviction { env, nodes: nodes.clone(), pods: pods.clone(), own: own.clone(), clocks: clocks.clone(), pod };
+    let (of_node, tainted, seen) = (by_node(&pods), nodes.clone(), clocks.clone());
     let controller = shell
         .controller(this)
         .watches(&nodes, move |change, enqueue| {
             let before: Vec<&Taint> = change.old.iter().flat_map(|node| expelling(node)).collect();
             let after: Vec<&Taint> = change.new.iter().flat_map(|node| expelling(node)).collect();
+            seen.node(&change.key.name, after.iter().copied(), clock::now());
             if before != after {
                 of_node.get(&change.key.name).iter().for_each(|pod| enqueue(pod.key().clone()));
             }
         })
         .watches(&pods, move |change, enqueue| {
-            let Some(pod) = change.new.as_ref().filter(|pod| !pod.value.node.is_empty()) else { return };
-            if tainted.named("", &pod.value.node).is_some_and(|node| expelling(&node).next().is_some()) {
+            let node = change.new.as_ref().and_then(|pod| tainted.named("", &pod.value.node));
+            let concerned = node.is_some_and(|node| expelling(&node).next().is_some());
+            if concerned || clocks.knows(&change.key) {
                 enqueue(change.key.clone());
             }
         })
@@ -76,23 +83,39 @@ async fn start(env: Env) -> Result<(), Error> {
 #[async_trait]
 impl Reconcile for Eviction {
     async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
-        let Some(pod) = self.pods.get(key) else {
-            self.own.forget(key);
+        let pod = self.pods.get(key);
+        let here = pod.as_ref().filter(|pod| !pod.meta.deleting() && !pod.value.node.is_empty());
+        let Some((pod, node)) = here.and_then(|pod| Some((pod, self.nodes.named("", &pod.value.node)?))) else {
+            if self.clocks.forget(key) {
+                self.cancelled(key, pod.as_deref());
+            }
+            if pod.is_none() {
+                self.own.forget(key);
+            }
             return Ok(Requeue::No);
         };
-        if pod.meta.deleting() || pod.value.node.is_empty() {
-            return Ok(Requeue::No);
-        }
-        let Some(node) = self.nodes.named("", &pod.value.node) else { return Ok(Requeue::No) };
-        let now = write::now();
-        match plan::leaves(&pod.value, expelling(&node), now) {
-            None => Ok(Requeue::No),
-            Some(at) if at > now => {
-                let seconds = u64::try_from(at.unix().saturating_sub(now.unix())).unwrap_or(0);
-                Ok(Requeue::After(Duration::from_secs(seconds)))
+        let (now, wall) = (clock::now(), write::now());
+        let under = |taint| (taint, self.clocks.under(pod, taint, now, wall));
+        let fate = plan::fate(&pod.value, expelling(&node).map(under));
+        match fate {
+            Fate::Stays => {
+                let tainted = expelling(&node).next().is_some();
+                let waited = if tainted { self.clocks.cancel(key) } else { self.clocks.forget(key) };
+                if waited {
+                    self.cancelled(key, Some(pod));
+                }
+                Ok(Requeue::No)
             }
-            Some(_) => {
-                self.evict(&pod).await?;
+            Fate::Waits(left) => {
+                self.clocks.schedule(pod, now);
+                Ok(Requeue::After(left))
+            }
+            Fate::TimeIsUp | Fate::Goes => {
+                // As upstream says it: what was to happen later happens now, unless its time has come.
+                if self.clocks.cancel(key) && fate == Fate::Goes {
+                    self.cancelled(key, Some(pod));
+                }
+                self.evict(pod).await?;
                 Ok(Requeue::No)
             }
         }
@@ -100,6 +123,22 @@ impl Reconcile for Eviction {
 }
 
 impl Eviction {
+    /// Tells that a pod that was to go later does not, or has gone by itself.
+    fn cancelled(&self, key: &Key, pod: Option<&Item<PodView>>) {
+        let about = match pod {
+            Some(pod) => write::about(self.pod, &pod.meta),
+            None => ObjectRef {
+                api_version: self.pod.group_version().into(),
+                kind: self.pod.kind.into(),
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+                ..ObjectRef::default()
+            },
+        };
+        let message = format!("Cancelling deletion of Pod {}/{}", key.namespace, key.name);
+        self.env.recorder.normal(&about, "TaintManagerEviction", message);
+    }
+
     async fn evict(&self, pod: &Item<PodView>) -> Result<(), Status> {
         let message = format!("Marking for deletion Pod {}/{}", pod.meta.namespace(), pod.meta.name());
         self.env.recorder.normal(&write::about(self.pod, &pod.meta), "TaintManagerEviction", message);

@@ -1,9 +1,9 @@
 //! Writes that several controllers make.
 
 use futures::stream::{self, StreamExt};
-use oarlock_client::{Client, Object, PatchType, WriteOptions};
+use oarlock_client::{Client, ListOptions, Object, PatchType, WriteOptions};
 use oarlock_informer::{ObjMeta, ObjectRef};
-use oarlock_meta::{Status, Time};
+use oarlock_meta::{FieldSelector, Status, Time};
 use oarlock_runtime::clock;
 use oarlock_schema::views::{View, core_v1};
 use oarlock_schema::{Obj, Resource, Struct, TypeRef, Value};
@@ -169,26 +169,49 @@ pub(crate) async fn disrupted(
     client: &Client,
     pods: &'static Resource,
     pod: &ObjMeta,
-    (reason, message): (&str, &str),
+    why: (&str, &str),
     failed: bool,
 ) -> Result<(), Status> {
-    let condition = json!({
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": now().to_string(),
-    });
-    let mut status = json!({"conditions": [condition]});
-    if failed && let Some(status) = status.as_object_mut() {
-        status.insert("phase".to_owned(), "Failed".into());
-    }
-    let patch = json!({"metadata": {"uid": pod.uid.as_str()}, "status": status});
-    let patch = (PatchType::Strategic, patch.to_string());
+    // Listed, not got: upstream's role of the collector of pods may do no more.
+    let only = ListOptions::fields(FieldSelector::equal("metadata.name", pod.name()));
+    let found = client.list(pods, pod.namespace(), only).await?.items.into_iter().next();
+    let Some(found) = found.filter(|found| found.uid() == pod.uid.0) else { return Ok(()) };
+    let patch = (PatchType::Strategic, disruption(&found.obj()?, why, failed, now()).to_string());
     match client.patch(pods, "status", (pod.namespace(), pod.name()), patch, WriteOptions::default()).await {
         Err(status) if !status.is_not_found() => Err(status),
         _ => Ok(()),
     }
+}
+
+/// The patch of a pod's status for [`disrupted`]. It names the order of the conditions: what the pod has not had comes last, not first.
+fn disruption(pod: &Obj, (reason, message): (&str, &str), failed: bool, now: Time) -> serde_json::Value {
+    const TYPE: &str = "DisruptionTarget";
+    let conditions = pod.at(&["status", "conditions"]).map_or(&[][..], Value::items);
+    let known = conditions.iter().find(|one| text(one, "type") == TYPE && text(one, "status") == "True");
+    let since = known.map(|one| text(one, "lastTransitionTime")).filter(|since| !since.is_empty());
+    let mut condition = json!({
+        "type": TYPE,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since.map_or_else(|| now.to_string(), str::to_owned),
+    });
+    if let Some(generation) = pod.at(&["metadata", "generation"]).and_then(Value::as_int)
+        && let Some(condition) = condition.as_object_mut()
+    {
+        condition.insert("observedGeneration".to_owned(), generation.into());
+    }
+    let others = conditions.iter().map(|one| text(one, "type")).filter(|kind| !kind.is_empty());
+    let mut order: Vec<serde_json::Value> = others.map(|kind| json!({"type": kind})).collect();
+    if !order.iter().any(|one| one.get("type").and_then(serde_json::Value::as_str) == Some(TYPE)) {
+        order.push(json!({"type": TYPE}));
+    }
+    let uid = pod.at(&["metadata", "uid"]).and_then(Value::as_str).unwrap_or("");
+    let mut status = json!({"$setElementOrder/conditions": order, "conditions": [condition]});
+    if failed && let Some(status) = status.as_object_mut() {
+        status.insert("phase".to_owned(), "Failed".into());
+    }
+    json!({"metadata": {"uid": uid}, "status": status})
 }
 
 /// Adds a taint to a node that has none of this key and effect.
@@ -214,4 +237,37 @@ fn taints(node: &Obj) -> Vec<Value> {
 
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_informer::Project;
+
+    use super::*;
+    use crate::project::PodView;
+
+    #[test]
+    fn the_condition_of_a_disruption_comes_last_and_keeps_its_place_and_time() {
+        let resource = PodView::RESOURCE.find().unwrap();
+        let mut pod = Obj::new(resource.ty);
+        let condition = |kind: &str, at: &str| {
+            let fields = [("type", Value::from(kind)), ("status", "True".into()), ("lastTransitionTime", at.into())];
+            Value::Struct(node(core_v1::PodCondition::TYPE, fields))
+        };
+        let order = |pod: &Obj| {
+            let patch = disruption(pod, ("Why", "because"), false, Time::from_unix(5));
+            let status = &patch["status"];
+            let order = status["$setElementOrder/conditions"].as_array().unwrap().iter();
+            let order: Vec<String> = order.map(|one| one["type"].as_str().unwrap().to_owned()).collect();
+            (order, status["conditions"][0]["lastTransitionTime"].as_str().unwrap().to_owned())
+        };
+        let (ready, target) = (condition("Ready", "1970-01-01T00:00:01Z"), "DisruptionTarget");
+        pod.set_at(&["status", "conditions"], Value::from_iter([ready.clone()]));
+        assert_eq!(order(&pod), (vec!["Ready".to_owned(), target.to_owned()], "1970-01-01T00:00:05Z".to_owned()));
+        let known = condition(target, "1970-01-01T00:00:02Z");
+        pod.set_at(&["status", "conditions"], Value::from_iter([known, ready]));
+        assert_eq!(order(&pod), (vec![target.to_owned(), "Ready".to_owned()], "1970-01-01T00:00:02Z".to_owned()));
+        let failed = disruption(&pod, ("Why", "because"), true, Time::from_unix(5));
+        assert_eq!(failed["status"]["phase"], "Failed");
+    }
 }

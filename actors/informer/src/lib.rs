@@ -19,6 +19,7 @@ mod metrics;
 mod own_writes;
 mod project;
 mod reflector;
+mod refused;
 mod relay;
 mod shared;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use key::Key;
 pub use own_writes::{Fresh, OwnWrites};
 pub use project::{Fields, MANAGED, Project, ResourceName};
 pub use reflector::{REFLECTOR, reflect};
+pub use refused::refusals_seen;
 pub use relay::{Delta, Read, Relay, Stretch};
 pub use shared::{Error, Selection, SharedInformers};
 pub use work_queue::{QueueStats, WorkQueue};

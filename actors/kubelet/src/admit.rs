@@ -20,6 +20,13 @@ pub(crate) struct Rejection {
     pub(crate) message: String,
 }
 
+impl Rejection {
+    /// Whether the labels or the taints of the node are the reason.
+    pub(crate) fn of_place(&self) -> bool {
+        matches!(self.reason.as_str(), "NodeAffinity" | "TaintToleration")
+    }
+}
+
 /// What the pods that were admitted use.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
@@ -54,7 +61,8 @@ impl Used {
     }
 }
 
-/// Admits a pod, or says why not. Labels may be stale: on `NodeAffinity` the caller asks again with fresh ones. Taints keep no static pod away.
+/// Admits a pod, or says why not. Labels and taints may be
+/// stale: where a rejection is [of the place](Rejection::of_place), the caller asks again with fresh ones. Taints keep no static pod away.
 pub(crate) fn admit(
     pod: &Template,
     node: &Place,

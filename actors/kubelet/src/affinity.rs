@@ -1,8 +1,9 @@
 //! Whether a node is one that a pod may run on: node selector, required node affinity, tolerations of `NoExecute` taints.
 
-use oarlock_schema::Str;
+use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
 use oarlock_schema::views::List;
 use oarlock_schema::views::core_v1::{Node, NodeSelectorRequirement, PodSpec};
+use oarlock_schema::{Obj, Str};
 
 use crate::config::NodeConfig;
 
@@ -45,6 +46,20 @@ pub(crate) struct Place {
     pub(crate) labels: Vec<(Str, Str)>,
     /// Key and value of the `NoExecute` taints.
     pub(crate) taints: Vec<(Str, Str)>,
+}
+
+impl Project for Place {
+    const RESOURCE: ResourceName = ResourceName::core("nodes");
+    // A node's status is most of it, and no part of its place.
+    const FIELDS: Fields = Fields::But(&[MANAGED, &["status"]]);
+
+    fn project(obj: &Obj) -> Self {
+        Self::read(obj.view().unwrap_or_else(|| Node::from_option(None)))
+    }
+
+    fn same(&self, next: &Self) -> bool {
+        self == next
+    }
 }
 
 impl Place {

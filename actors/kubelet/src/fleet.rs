@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use oarlock_client::{Client, ListOptions, RawBody, RawReply};
-use oarlock_informer::Recorder;
+use oarlock_informer::{Recorder, refusals_seen};
 use oarlock_meta::{FieldSelector, Status};
 use oarlock_runtime::{LoopHandle, Reply, System, clock};
 use oarlock_schema::{Str, resource};
@@ -101,6 +101,7 @@ impl Fleet {
     /// # Errors
     /// [`Error::Spawn`].
     pub async fn add(&self, client: Client, config: NodeConfig) -> Result<KubeletHandle> {
+        let client = refusals_seen(&client, "kubelet");
         let recorder = self.recorder(&client, &config.name).await?;
         let name = config.name.clone();
         let (commands, receiver) = mpsc::channel(QUESTIONS);

@@ -19,6 +19,7 @@ use oarlock_schema::Str;
 use tokio::sync::{mpsc, watch};
 
 use crate::admit::{Amounts, Used};
+use crate::affinity::Place;
 use crate::config::NodeConfig;
 use crate::environment::ServiceView;
 use crate::fleet::Found;
@@ -176,6 +177,11 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
     let mut files = parts.manifests.clone();
     let selection = Selection::field("spec.nodeName", &parts.config.name);
     let mut reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.pods, selection, cache.clone()));
+    // The Node's labels and taints decide which pods are taken, and other people change them.
+    let own = Arc::new(Cache::<Place>::default());
+    let mut moves = own.subscribe(1);
+    let itself = Selection::field("metadata.name", &parts.config.name);
+    let mut own_reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.nodes, itself, own.clone()));
     // Containers are told where Services are; simulated ones would not read it.
     let services = Arc::new(Cache::<ServiceView>::default());
     let mut services_reflector: BoxFuture<'static, _> = match real {
@@ -200,6 +206,12 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                     Some(done) = node.work.next() => node.done(done),
                     event = parts.config.runtime.container_event() => node.event(&event),
                     Some(report) = node.probing.reports.recv() => node.report(&report, Node::now()),
+                    // Before the pods that may have come because of it.
+                    _ = moves.next() => {
+                        if let Some(own) = own.named("", &parts.config.name) {
+                            node.moved(&own, Node::now());
+                        }
+                    }
                     notice = changes.next() => node.notice(notice),
                     () = &mut complete => {
                         complete = Box::pin(std::future::pending());
@@ -208,6 +220,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                     files = manifests::news(&mut files) => node.manifests(files.as_deref()),
                     Some(command) = commands.recv() => node.command(command),
                     _ = &mut reflector => return true,
+                    _ = &mut own_reflector => return true,
                     _ = &mut services_reflector => return true,
                     () = clock::sleep_until(wake) => {}
                 }

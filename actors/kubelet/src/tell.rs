@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use oarlock_informer::{EventType, Item, ObjectRef, Recorder};
 use oarlock_runtime::{Instant, clock};
+use oarlock_schema::Str;
 use parking_lot::Mutex;
 
 use crate::pod::Tell;
@@ -52,6 +53,19 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
+    /// Tells of a node that is ready, or is not any more.
+    pub(crate) fn turned(&self, node: &Str, reason: &str) {
+        // Upstream's kubelet names its node by its name in place of the uid too, and kubectl looks for that.
+        let about = ObjectRef {
+            api_version: "v1".into(),
+            kind: "Node".into(),
+            name: node.clone(),
+            uid: node.clone(),
+            ..ObjectRef::default()
+        };
+        self.recorder.normal(&about, reason, format!("Node {node} status is now: {reason}"));
+    }
+
     pub(crate) fn tell(&self, item: &Item<PodView>, tell: Tell) {
         if !self.budget.take() {
             return;

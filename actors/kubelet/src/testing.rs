@@ -170,6 +170,7 @@ fn object(obj: &Obj) -> Object {
 fn selected(options: &ListOptions, obj: &Obj) -> bool {
     let node = obj.at(&["spec", "nodeName"]).and_then(|v| v.as_str()).unwrap_or("");
     options.field_selector.exact("spec.nodeName").is_none_or(|wanted| wanted == node)
+        && options.field_selector.exact("metadata.name").is_none_or(|wanted| wanted == obj.name())
 }
 
 #[async_trait]

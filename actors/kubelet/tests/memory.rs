@@ -72,8 +72,10 @@ impl Transport for Api {
     }
 
     async fn watch(&self, resource: &'static Resource, _: &str, options: ListOptions) -> Result<WatchStream, Status> {
-        let node = options.field_selector.exact("spec.nodeName").unwrap().to_owned();
-        Ok(Box::new(Pods { resource, node, sent: 0 }))
+        let node = options.field_selector.exact("spec.nodeName").unwrap_or("").to_owned();
+        // Of the Node itself nothing is heard.
+        let sent = if node.is_empty() { PODS } else { 0 };
+        Ok(Box::new(Pods { resource, node, sent }))
     }
 
     async fn raw(&self, _: RawRequest) -> Result<RawReply, Status> {

@@ -3,4 +3,5 @@
 #![cfg(test)]
 
 mod conversion;
+mod creation;
 mod deletion;

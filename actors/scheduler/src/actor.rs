@@ -16,7 +16,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use oarlock_bus::Bus;
 use oarlock_client::{Client, ListOptions};
-use oarlock_informer::{Cache, Recorder, SharedInformers};
+use oarlock_informer::{Cache, Recorder, SharedInformers, refusals_seen};
 use oarlock_mesh::Placement;
 use oarlock_meta::Revision;
 use oarlock_runtime::kind::{ActorKind, Phase};
@@ -147,7 +147,7 @@ impl Set {
     /// With the name of the actor that it is for.
     async fn new(system: &System, client: Client, config: Config) -> Result<(String, Arc<Self>), Error> {
         let Some(name) = config.names.first().cloned() else { return Err(Error::Nameless) };
-        let client = client.with_timeout(CALL);
+        let client = refusals_seen(&client.with_timeout(CALL), "scheduler");
         let recorder = Recorder::start(system, client.clone(), &name, "").await?;
         let informers = SharedInformers::new(system.clone(), client.clone(), name.clone());
         Ok((name, Arc::new(Self { client, informers, recorder, config, left: Left::default() })))

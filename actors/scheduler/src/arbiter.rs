@@ -44,6 +44,8 @@ pub(crate) enum Constraint {
         /// How many it has.
         count: i64,
     },
+    /// What the pod claims is not there, or not on the node.
+    Claims(String),
     /// A host port.
     Port(u16),
     /// The pod's required affinity.
@@ -78,6 +80,7 @@ impl Constraint {
             Self::Admission(_) => "admission",
             Self::Resource { .. } => "resource",
             Self::Pods { .. } => "pods",
+            Self::Claims(_) => "claims",
             Self::Port(_) => "port",
             Self::Affinity => "affinity",
             Self::AntiAffinity => "anti-affinity",
@@ -158,6 +161,7 @@ fn broken(cluster: &mut Cluster, pod: &PodInfo, info: &NodeInfo, node: NodeIx) -
     let spec = &*pod.spec;
     admission(cluster, spec, info)
         .or_else(|| capacity(cluster, spec, node))
+        .or_else(|| claims(cluster, spec, info))
         .or_else(|| ports(cluster, spec, node))
         .or_else(|| neighbours(cluster, &pod.spec, node))
 }
@@ -222,6 +226,15 @@ fn capacity(cluster: &Cluster, spec: &PodSpec, node: NodeIx) -> Option<Constrain
         let free = cluster.nodes.free(node, *resource);
         (free < *wanted).then_some(Constraint::Resource { resource: *resource, wanted: *wanted, free })
     })
+}
+
+fn claims(cluster: &Cluster, spec: &PodSpec, node: &NodeInfo) -> Option<Constraint> {
+    spec.claims.as_ref()?;
+    let (claims, names) = (&cluster.claims, &cluster.names);
+    let refused = claims.volumes_refuse(spec, names).or_else(|| claims.devices_refuse(spec, names));
+    let elsewhere =
+        || claims.volumes_elsewhere(spec, node, names).or_else(|| claims.devices_elsewhere(spec, node, names));
+    refused.or_else(|| elsewhere().map(str::to_owned)).map(Constraint::Claims)
 }
 
 fn ports(cluster: &Cluster, spec: &PodSpec, node: NodeIx) -> Option<Constraint> {

@@ -225,8 +225,10 @@ impl Class {
             return Arc::new(self.filters.diagnose(cluster, reserved));
         }
         let now = cluster.sequence();
+        // Claims change without the cluster's position.
         if let Some((at, diagnosis)) = &self.diagnosis
             && *at == now
+            && self.spec.claims.is_none()
         {
             return Arc::clone(diagnosis);
         }

@@ -5,6 +5,7 @@
 //! scratch out of the objects that are left.
 
 mod budgets;
+mod claims;
 mod compile;
 mod counts;
 mod nodes;
@@ -28,6 +29,7 @@ use crate::model::{NodeInfo, PodInfo, PodSpec, Uid};
 use crate::slab::Slab;
 
 pub(crate) use budgets::{Budget, Budgets};
+pub(crate) use claims::{Claims, DeviceClaim, NodeTerms, VolumeClaim, claimed, device, volume};
 pub(crate) use compile::{Compiled, SpreadRule};
 pub(crate) use counts::{Counter, Counts, HolderKind, SetId};
 pub(crate) use nodes::{Nodes, spec_matches};
@@ -103,6 +105,8 @@ pub(crate) struct Cluster {
     pub(crate) nominations: Nominations,
     /// PodDisruptionBudgets.
     pub(crate) budgets: Budgets,
+    /// Claims of volumes and devices.
+    pub(crate) claims: Claims,
     compilations: u64,
     /// What changes now is taken back before anybody looks: see [`Rehearsal`].
     rehearsing: bool,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::arbiter::{Arbiter, Constraint, Refusal};
 use crate::class::Choose;
-use crate::cluster::{Cluster, PodChange};
+use crate::cluster::{Claims, Cluster, PodChange};
 use crate::column::NodeIx;
 use crate::event::Event;
 use crate::framework::{Call, Reason};
@@ -177,6 +177,18 @@ impl Engine {
         if let Some(old) = self.cluster.remove_node(name) {
             self.queue.on_event(&self.cluster, &Event::NodeGone(&old), now);
         }
+    }
+
+    /// A claim of volumes or devices is new, changed or gone.
+    pub(crate) fn on_claim(&mut self, (namespace, name): (Sym, Sym), change: impl FnOnce(&mut Claims), now: Stamp) {
+        change(&mut self.cluster.claims);
+        self.queue.on_event(&self.cluster, &Event::Claim { namespace, name }, now);
+    }
+
+    /// What claims are satisfied by changed.
+    pub(crate) fn on_claim_source(&mut self, change: impl FnOnce(&mut Claims), now: Stamp) {
+        change(&mut self.cluster.claims);
+        self.queue.on_event(&self.cluster, &Event::ClaimSource, now);
     }
 
     /// A pod is new or changed. `ours` says whether a pod without a node is ours to schedule.

@@ -1,5 +1,6 @@
 //! What can happen in the cluster that may make a waiting pod schedulable.
 
+use crate::intern::Sym;
 use crate::model::{NodeInfo, PodInfo};
 
 /// Kinds of events, as bits of a set.
@@ -18,6 +19,8 @@ pub(crate) mod kind {
     pub(crate) const POD_GONE: u8 = 1 << 5;
     /// The waiting pod itself changed.
     pub(crate) const ITSELF: u8 = 1 << 6;
+    /// A claim of volumes or devices changed, or what claims are satisfied by.
+    pub(crate) const CLAIM: u8 = 1 << 7;
 }
 
 /// An event that queueing hints are asked about (upstream: `fwk.ClusterEvent` with its objects).
@@ -52,6 +55,15 @@ pub(crate) enum Event<'a> {
         /// After.
         new: &'a PodInfo,
     },
+    /// A claim of a volume or of devices is new or changed.
+    Claim {
+        /// Its namespace.
+        namespace: Sym,
+        /// Its name.
+        name: Sym,
+    },
+    /// A volume or a class of volumes or devices is new or changed.
+    ClaimSource,
     /// Ask every plugin's pods to try again (upstream: `UnschedulableTimeout`).
     Everything,
 }
@@ -67,6 +79,7 @@ impl Event<'_> {
             Self::PodChanged { .. } => kind::POD_CHANGED,
             Self::PodGone(_) => kind::POD_GONE,
             Self::Itself { .. } => kind::ITSELF,
+            Self::Claim { .. } | Self::ClaimSource => kind::CLAIM,
             Self::Everything => u8::MAX,
         }
     }

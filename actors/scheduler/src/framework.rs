@@ -5,6 +5,7 @@
 //! asked for every pod of that class (or nothing: upstream's `Skip`). Filters then fill a set of nodes that
 //! fail, scores a column of 0..=100; normalising is the last step inside a cluster-wide score.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ pub(crate) enum Limit {
     /// Only these nodes can do.
     Only(BitSet),
     /// No node can do.
-    Reject(&'static str),
+    Reject(Cow<'static, str>),
 }
 
 /// A filter compiled for a class of pods.
@@ -147,7 +148,7 @@ pub(crate) struct Diagnosis {
     /// How many nodes there are.
     pub(crate) nodes: usize,
     /// What a PreFilter rejected the pod with.
-    pub(crate) rejected: Option<&'static str>,
+    pub(crate) rejected: Option<Cow<'static, str>>,
     /// Why each node failed.
     pub(crate) tally: Tally,
     /// Which plugins had a part in it: bit i for row i of the table.

@@ -22,7 +22,7 @@ pub(crate) fn unavailable(nodes: usize, reasons: &str) -> String {
 /// Runs the PostFilters and writes the full text. When one of them has found a node, what the others said is left out.
 pub(crate) fn unschedulable(mut stranded: Stranded<'_>) -> (String, Nominating) {
     let diagnosis = stranded.diagnosis;
-    let mut text = match diagnosis.rejected {
+    let mut text = match &diagnosis.rejected {
         Some(reason) => unavailable(diagnosis.nodes, reason),
         None => unavailable(diagnosis.nodes, &diagnosis.tally.text(&stranded.cluster.names)),
     };

@@ -97,6 +97,32 @@ pub(crate) struct PodSpec {
     pub(crate) images: Box<[Sym]>,
     /// The controlling ReplicaSet, StatefulSet or ReplicationController.
     pub(crate) owner: Option<Owner>,
+    /// The claims of volumes and devices that the pod names; `None` for none.
+    pub(crate) claims: Option<Arc<[Claimed]>>,
+}
+
+/// A claim that a pod names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Claimed {
+    /// What it is.
+    pub(crate) kind: ClaimKind,
+    /// Its name, in the pod's namespace; of a claim that is not made yet none.
+    pub(crate) name: Sym,
+    /// The pod's name, and its uid where the claim has to be made for this very pod.
+    pub(crate) pod: Option<(Sym, Uid)>,
+}
+
+/// Kinds of claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ClaimKind {
+    /// A PersistentVolumeClaim.
+    Volume,
+    /// The PersistentVolumeClaim of a generic ephemeral volume.
+    Ephemeral,
+    /// A ResourceClaim.
+    Device,
+    /// A ResourceClaim that a controller has yet to make from its template.
+    DeviceToCome,
 }
 
 impl PodSpec {

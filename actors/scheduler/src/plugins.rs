@@ -1,5 +1,6 @@
 //! The plugins, one file each.
 
+mod claimed;
 pub(crate) mod default_binder;
 pub(crate) mod default_preemption;
 pub(crate) mod dynamic_resources;
@@ -15,5 +16,6 @@ pub(crate) mod pod_topology_spread;
 pub(crate) mod priority_sort;
 pub(crate) mod scheduling_gates;
 pub(crate) mod taint_toleration;
+pub(crate) mod volume_binding;
 
 mod arithmetic;

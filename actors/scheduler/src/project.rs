@@ -3,6 +3,7 @@
 
 mod alike;
 mod budget;
+mod claims;
 mod node;
 mod owners;
 mod pod;
@@ -14,6 +15,7 @@ mod tests;
 
 pub(crate) use alike::{Apart, alike, like};
 pub(crate) use budget::BudgetView;
+pub(crate) use claims::{DeviceClaimView, DeviceClassView, StorageClassView, VolumeClaimView, VolumeView};
 pub(crate) use node::{NamespaceView, NodeView};
 pub(crate) use owners::{ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView, StatefulSetView};
 pub(crate) use pod::{DISRUPTION_TARGET, PREEMPTED, PodView};

@@ -8,11 +8,11 @@ use crate::model::PodInfo;
 use crate::plugins::{
     default_binder, default_preemption, dynamic_resources, image_locality, inter_pod_affinity, node_affinity,
     node_name, node_ports, node_resources_balanced_allocation, node_resources_fit, node_unschedulable,
-    pod_topology_spread, priority_sort, scheduling_gates, taint_toleration,
+    pod_topology_spread, priority_sort, scheduling_gates, taint_toleration, volume_binding,
 };
 
 /// Every plugin. A plugin's place here is its number in sets of plugins.
-pub(crate) static PLUGINS: [&Plugin; 15] = [
+pub(crate) static PLUGINS: [&Plugin; 16] = [
     &scheduling_gates::ROW,
     &priority_sort::ROW,
     &node_unschedulable::ROW,
@@ -21,6 +21,7 @@ pub(crate) static PLUGINS: [&Plugin; 15] = [
     &node_affinity::ROW,
     &node_ports::ROW,
     &node_resources_fit::ROW,
+    &volume_binding::ROW,
     &pod_topology_spread::ROW,
     &inter_pod_affinity::ROW,
     &dynamic_resources::ROW,

@@ -14,6 +14,7 @@ mod crash;
 mod crew;
 mod exchange;
 mod faults;
+mod findings_of_use;
 mod flags;
 mod jobs;
 mod k9s;

@@ -243,4 +243,15 @@ pub(crate) const BUGS: &[Bug] = &[
         "mesh::attack::who_has_got_in_all_the_same_sees_no_secret_and_is_not_believed",
     ),
     bug("secrets_go_to_the_judge", "oarlock-admission", Some("all"), "what_is_secret_does_not_leave_the_process"),
+    bug(
+        "toleration_clock_restarts",
+        "oarlock-controllers",
+        None,
+        "what_is_tolerated_for_a_while_is_not_tolerated_longer_for_being_looked_at",
+    ),
+    bug("owner_version_ignored", "oarlock-controllers", None, "an_owner_is_of_the_version_that_it_names_and_no_other"),
+    bug("node_as_old_as_its_beat", "oarlock-kubelet", None, "a_taint_of_the_node_counts_as_soon_as_it_is_there"),
+    bug("condition_without_time", "oarlock-scheduler", None, "a_pod_whose_first_condition_has_no_time_is_told_of"),
+    bug("refusals_unseen", "oarlock-informer", None, "a_write_that_is_refused_is_counted_each_time_and_told_of_once"),
+    bug("pod_without_its_claim", "oarlock-scheduler", None, "a_pod_waits_for_its_claims"),
 ];

@@ -15,6 +15,8 @@ use crate::project::{Condition, Deployment, DeploymentState, HASH, ReplicaSet};
 use crate::write;
 
 const REASON: &str = "ScalingReplicaSet";
+/// A replica set could not be made.
+const REFUSED: &str = "ReplicaSetCreateError";
 
 impl Deployments {
     /// Adopts and releases replica sets.
@@ -188,13 +190,13 @@ impl Deployments {
         }
         let message = format!("Failed to create new replica set {:?}: {}", create.name, refusal.message);
         let about = write::about(self.deployment, &deployment.meta);
-        self.env.recorder.warning(&about, "FailedCreate", message.clone());
+        self.env.recorder.warning(&about, REFUSED, message.clone());
         if deployment.value.deadline.is_none() {
             return Ok(());
         }
         let mut status = plan.status.clone();
         status.conditions.clone_from(&deployment.value.status.conditions);
-        let failed = Condition::new(status::PROGRESSING, "False", "FailedCreate", message, now);
+        let failed = Condition::new(status::PROGRESSING, "False", REFUSED, message, now);
         status::set(&mut status.conditions, failed);
         self.report(deployment, &Plan { status, ..Plan::default() }).await
     }

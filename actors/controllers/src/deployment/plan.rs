@@ -135,13 +135,17 @@ pub(super) fn plan(
     now: Time,
 ) -> Plan {
     let scene = Scene::new(deployment, sets);
-    let mut plan = Plan { status: status::counts(&scene, now), ..Plan::default() };
+    let conditions = deployment.value.status.conditions.clone();
+    let mut plan = Plan { status: DeploymentState { conditions, ..DeploymentState::default() }, ..Plan::default() };
     if deployment.meta.deleting() {
+        status::count(&scene, &mut plan.status, now);
         return plan;
     }
+    // The order in which conditions are set is the order in which they are listed.
     pause(&scene, &mut plan, now);
     if deployment.value.paused || scale::wanted(&scene) {
         keep_revision(&scene, &mut plan, now, false);
+        status::count(&scene, &mut plan.status, now);
         plan.resize.extend(scale::scale(&scene));
         if deployment.value.paused {
             plan.forget = history(&scene);
@@ -150,6 +154,7 @@ pub(super) fn plan(
     }
     let create = deployment.value.strategy != Strategy::Recreate || rolling::recreated(&scene, running);
     keep_revision(&scene, &mut plan, now, create);
+    status::count(&scene, &mut plan.status, now);
     if plan.create.is_none() && plan.resize.is_empty() {
         plan.resize = match deployment.value.strategy {
             Strategy::Recreate => rolling::recreate(&scene, create),
@@ -160,6 +165,7 @@ pub(super) fn plan(
         }
     }
     plan.again = status::progress(&scene, &mut plan.status, now);
+    status::failures(&scene, &mut plan.status, now);
     plan
 }
 

@@ -27,14 +27,14 @@ pub(super) fn set(all: &mut Vec<Condition>, mut next: Condition) {
     all.push(next);
 }
 
-/// Counts, and conditions Available and ReplicaFailure.
-pub(super) fn counts(scene: &Scene<'_>, now: Time) -> DeploymentState {
+/// Fills the counts in, and sets condition Available.
+pub(super) fn count(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
     let spec = &scene.deployment.value;
     let sum = |of: &dyn Fn(&crate::project::ReplicaSetState) -> i64| -> i64 {
         scene.all().map(|set| of(&set.value.status)).sum()
     };
     let available = sum(&|status| status.available);
-    let mut conditions = spec.status.conditions.clone();
+    let mut conditions = std::mem::take(&mut state.conditions);
     let enough = available >= spec.replicas - scene.unavailable;
     let (status, reason, message) = if enough {
         ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
@@ -42,19 +42,7 @@ pub(super) fn counts(scene: &Scene<'_>, now: Time) -> DeploymentState {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
     set(&mut conditions, Condition::new("Available", status, reason, message, now));
-    let failure = scene
-        .new
-        .into_iter()
-        .chain(scene.old.iter().copied())
-        .find_map(|replica_set| condition(&replica_set.value.status.conditions, FAILURE));
-    match failure {
-        Some(failure) => {
-            let next = Condition { updated: Some(now), ..failure.clone() };
-            set(&mut conditions, next);
-        }
-        None => conditions.retain(|condition| condition.kind != FAILURE),
-    }
-    DeploymentState {
+    *state = DeploymentState {
         observed: scene.deployment.meta.generation,
         replicas: sum(&|status| status.replicas),
         updated: scene.new.map_or(0, |new| new.value.status.replicas),
@@ -64,6 +52,19 @@ pub(super) fn counts(scene: &Scene<'_>, now: Time) -> DeploymentState {
         terminating: Some(sum(&|status| status.terminating.unwrap_or(0))),
         conditions,
         collisions: spec.status.collisions,
+    };
+}
+
+/// Condition ReplicaFailure, as a replica set has it.
+pub(super) fn failures(scene: &Scene<'_>, state: &mut DeploymentState, now: Time) {
+    let failure = scene
+        .new
+        .into_iter()
+        .chain(scene.old.iter().copied())
+        .find_map(|replica_set| condition(&replica_set.value.status.conditions, FAILURE));
+    match failure {
+        Some(failure) => set(&mut state.conditions, Condition { updated: Some(now), ..failure.clone() }),
+        None => state.conditions.retain(|condition| condition.kind != FAILURE),
     }
 }
 

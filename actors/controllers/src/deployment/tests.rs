@@ -287,3 +287,25 @@ fn percentages_round_up_for_surge_and_down_for_unavailable() {
     status::set(&mut all, Condition::new("A", "True", "y", "", NOW));
     assert_eq!((all[0].transition, all[0].updated), (Some(Time::from_unix(1)), Some(NOW)));
 }
+
+#[test]
+fn conditions_are_listed_in_the_order_in_which_they_are_set() {
+    let kinds = |plan: &Plan| plan.status.conditions.iter().map(|one| one.kind.as_str().to_owned()).collect::<Vec<_>>();
+    let mut current = deployment(3);
+    let made = decide(&current, &[]);
+    assert_eq!(kinds(&made), ["Progressing", "Available"], "the set is made before pods are counted");
+    current.value.status = made.status;
+    // The set's pods cannot be made: nothing progresses.
+    let mut refused = set(1, 3, 0, 3);
+    refused.value.status.replicas = 0;
+    let failure = Condition::new("ReplicaFailure", "True", "FailedCreate", "no", NOW);
+    refused.value.status.conditions = vec![failure];
+    let stuck = decide(&current, &[refused.clone()]);
+    assert_eq!(kinds(&stuck), ["Progressing", "Available", "ReplicaFailure"]);
+    // A scaled or paused deployment keeps what it had.
+    current.value.status = stuck.status;
+    current.value.paused = true;
+    refused.value.status.conditions.clear();
+    let paused = decide(&current, &[refused]);
+    assert!(kinds(&paused).contains(&"ReplicaFailure".to_owned()));
+}

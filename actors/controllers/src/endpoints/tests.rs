@@ -6,8 +6,9 @@ use oarlock_informer::{Item, Key, ObjMeta};
 use oarlock_meta::Uid;
 use oarlock_schema::{Str, Value};
 
-use super::plan::{Wanted, plan};
-use crate::project::{EndpointsView, Phase, PodView, ServicePort, ServiceView, TargetPort};
+use super::order::{Subset, dump, sort};
+use super::plan::{Address, Reached, Wanted, plan};
+use crate::project::{EndpointsView, Phase, PodView, Port, ServicePort, ServiceView, TargetPort};
 
 fn service() -> Item<ServiceView> {
     let port =
@@ -66,4 +67,68 @@ fn an_object_that_says_so_already_stands() {
     assert!(wanted.stands(&there));
     there.meta.labels = Box::default();
     assert!(!wanted.stands(&there));
+}
+
+fn reached(name: &str, number: i64, app_protocol: Option<&str>) -> Reached {
+    Reached { name: name.into(), number, protocol: "TCP".into(), app_protocol: app_protocol.map(Str::from) }
+}
+
+#[test]
+fn a_subset_is_dumped_as_go_does() {
+    let meta = ObjMeta { key: Key::new("ns", "p"), uid: Uid::from("u"), ..ObjMeta::default() };
+    let pod = Arc::new(Item { meta, value: PodView::default() });
+    let address =
+        Address { ip: "10.0.0.1".into(), hostname: Some("h".into()), node: Some("n1".into()), pod: pod.clone() };
+    let subset = Subset { ports: vec![reached("web", 80, None)], ready: vec![&address], unready: Vec::new() };
+    // As go-spew 1.1.1 printed it.
+    let expected = "(v1.EndpointSubset){Addresses:([]v1.EndpointAddress)[{IP:(string)10.0.0.1 Hostname:(string)h NodeName:(*string)n1 \
+        TargetRef:(*v1.ObjectReference){Kind:(string)Pod Namespace:(string)ns Name:(string)p UID:(types.UID)u APIVersion:(string) \
+        ResourceVersion:(string) FieldPath:(string)}}] NotReadyAddresses:([]v1.EndpointAddress)<nil> \
+        Ports:([]v1.EndpointPort)[{Name:(string)web Port:(int32)80 Protocol:(v1.Protocol)TCP AppProtocol:(*string)<nil>}]}";
+    assert_eq!(dump(&subset), expected);
+}
+
+#[test]
+fn ports_are_in_the_order_of_their_digests() {
+    // Digests that Go found: 4e91… for web, 8de7… for b"q, 48e4… for the nameless one.
+    let ports = vec![reached("web", 80, None), reached("b\"q", 443, Some("http")), reached("", 443, Some("http"))];
+    let mut subsets = [Subset { ports, ready: Vec::new(), unready: Vec::new() }];
+    sort(&mut subsets);
+    let names: Vec<&str> = subsets[0].ports.iter().map(|port| port.name.as_str()).collect();
+    assert_eq!(names, ["", "web", "b\"q"]);
+}
+
+#[test]
+fn ports_that_lead_to_the_same_pods_share_a_subset() {
+    let port =
+        |name: &str, target| ServicePort { name: name.into(), protocol: "TCP".into(), app_protocol: None, target };
+    let mut service = service();
+    service.value.ports =
+        Box::new([port("http", TargetPort::Name("http".into())), port("metrics", TargetPort::Number(9100))]);
+    let named = |number: usize, at: i64| {
+        let mut item = (*pod(number, true)).clone();
+        item.value.ports = Box::new([Port { name: "http".into(), protocol: "TCP".into(), number: at }]);
+        Arc::new(item)
+    };
+    let shape = |pods: &[Arc<Item<PodView>>]| {
+        let numbers = |subset: &Value| -> Vec<i64> {
+            let ports = subset.get("ports").map_or(&[][..], Value::items);
+            ports.iter().filter_map(|port| port.get("port")?.as_int()).collect()
+        };
+        let addresses = |subset: &Value| subset.get("addresses").map_or(0, |list| list.items().len());
+        let wanted = plan(&service, pods);
+        let mut shape: Vec<_> = wanted
+            .subsets
+            .iter()
+            .map(|subset| {
+                let mut ports = numbers(subset);
+                ports.sort_unstable();
+                (ports, addresses(subset))
+            })
+            .collect();
+        shape.sort();
+        shape
+    };
+    assert_eq!(shape(&[named(1, 80), named(2, 80)]), [(vec![80, 9100], 2)]);
+    assert_eq!(shape(&[named(1, 80), named(2, 81)]), [(vec![80], 1), (vec![81], 1), (vec![9100], 2)]);
 }

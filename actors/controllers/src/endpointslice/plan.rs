@@ -9,7 +9,7 @@ use oarlock_schema::{Str, Value};
 
 use super::{HEADLESS, MANAGED, MANAGER, SERVICE};
 use crate::behind::{counts, hostname, ports};
-use crate::project::{PodView, ServiceView, SliceView};
+use crate::project::{PodView, Prefers, ServiceView, SliceView};
 use crate::write::node;
 
 /// Endpoints of a slice at most (upstream `--max-endpoints-per-slice`).
@@ -204,13 +204,32 @@ fn endpoint(service: &Item<ServiceView>, pod: &Item<PodView>, ip: &Str, zone: &d
     if let Some(name) = hostname(service.meta.name(), &pod.value) {
         fields.push(("hostname", name.clone().into()));
     }
+    let zone = if pod.value.node.is_empty() { None } else { zone(&pod.value.node) };
     if !pod.value.node.is_empty() {
         fields.push(("nodeName", pod.value.node.clone().into()));
-        if let Some(zone) = zone(&pod.value.node) {
-            fields.push(("zone", zone.into()));
-        }
+    }
+    if let Some(zone) = &zone {
+        fields.push(("zone", zone.clone().into()));
+    }
+    if ready && let Some(hints) = hints(service.value.prefers, &pod.value.node, zone.as_ref()) {
+        fields.push(("hints", hints));
     }
     Value::Struct(node(discovery_v1::Endpoint::TYPE, fields))
+}
+
+/// For whom a ready endpoint is meant first, where the service prefers near ones (upstream `trafficdist`).
+fn hints(prefers: Prefers, at: &Str, zone: Option<&Str>) -> Option<Value> {
+    let one = |ty, name: &Str| Value::from_iter([Value::Struct(node(ty, [("name", name.clone().into())]))]);
+    let mut fields = Vec::new();
+    if prefers != Prefers::All
+        && let Some(zone) = zone
+    {
+        fields.push(("forZones", one(discovery_v1::ForZone::TYPE, zone)));
+    }
+    if prefers == Prefers::Node && !at.is_empty() {
+        fields.push(("forNodes", one(discovery_v1::ForNode::TYPE, at)));
+    }
+    (!fields.is_empty()).then(|| Value::Struct(node(discovery_v1::EndpointHints::TYPE, fields)))
 }
 
 /// A reference to the pod behind an address.

@@ -7,7 +7,7 @@ use oarlock_meta::{Time, Uid};
 use oarlock_schema::{Str, Value};
 
 use super::plan::{MOST, Plan, Wanted, plan};
-use crate::project::{Phase, PodView, Port, ServicePort, ServiceView, SliceView, TargetPort};
+use crate::project::{Phase, PodView, Port, Prefers, ServicePort, ServiceView, SliceView, TargetPort};
 
 fn service() -> Item<ServiceView> {
     let port = ServicePort {
@@ -143,4 +143,25 @@ fn pods_with_other_numbers_for_a_named_port_get_slices_of_their_own() {
     let mut ports: Vec<_> = plan.write.iter().map(|slice| at(&slice.ports[0], &["port"]).as_int().unwrap()).collect();
     ports.sort_unstable();
     assert_eq!(ports, [8080, 9090]);
+}
+
+#[test]
+fn ready_endpoints_say_for_whom_they_are_meant_first() {
+    let pods = [pod(1, |_| {}), pod(2, |pod| pod.value.ready = false), pod(3, |pod| pod.value.node = "".into())];
+    let hints = |prefers| {
+        let mut service = service();
+        service.value.prefers = prefers;
+        let plan = plan(&service, &pods, &[], &|_| Some("z1".into()));
+        let [slice] = plan.write.as_slice() else { panic!("{plan:?}") };
+        let names = |endpoint: &Value, list: &str| -> Vec<String> {
+            let list = at(endpoint, &["hints", list]).items().iter();
+            list.filter_map(|one| one.get("name")?.as_str()).map(str::to_owned).collect()
+        };
+        let of = |endpoint| (names(endpoint, "forZones").join(","), names(endpoint, "forNodes").join(","));
+        slice.endpoints.iter().map(of).collect::<Vec<_>>()
+    };
+    let none = || (String::new(), String::new());
+    assert_eq!(hints(Prefers::All), [none(), none(), none()]);
+    assert_eq!(hints(Prefers::Zone), [("z1".to_owned(), String::new()), none(), none()]);
+    assert_eq!(hints(Prefers::Node), [("z1".to_owned(), "n1".to_owned()), none(), none()]);
 }

@@ -2,28 +2,48 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use oarlock_informer::OwnerRef;
 use oarlock_meta::Uid;
+use oarlock_schema::Str;
 use parking_lot::Mutex;
 
 /// As many as upstream remembers.
 const MOST: usize = 500;
 
+/// What was asked for: the reference's coordinates, in a namespace, or in none. A uid alone is too little: who names the uid of an owner
+/// under another name, kind or namespace must not make that owner seem gone to those who name it well.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asked {
+    api_version: Str,
+    kind: Str,
+    namespace: Str,
+    name: Str,
+    uid: Uid,
+}
+
+impl Asked {
+    pub(super) fn new(owner: &OwnerRef, namespace: &str) -> Self {
+        let OwnerRef { api_version, kind, name, uid, controller: _, block_deletion: _ } = owner.clone();
+        Self { api_version, kind, namespace: namespace.into(), name, uid }
+    }
+}
+
 /// See the module text. A uid is never used again, so what is gone stays gone.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
-    known: Mutex<(BTreeSet<Uid>, VecDeque<Uid>)>,
+    known: Mutex<(BTreeSet<Asked>, VecDeque<Asked>)>,
 }
 
 impl Absent {
-    pub(super) fn has(&self, uid: &Uid) -> bool {
-        self.known.lock().0.contains(uid)
+    pub(super) fn has(&self, asked: &Asked) -> bool {
+        self.known.lock().0.contains(asked)
     }
 
-    pub(super) fn add(&self, uid: &Uid) {
+    pub(super) fn add(&self, asked: Asked) {
         let mut known = self.known.lock();
         let (set, order) = &mut *known;
-        if set.insert(uid.clone()) {
-            order.push_back(uid.clone());
+        if set.insert(asked.clone()) {
+            order.push_back(asked);
             if order.len() > MOST
                 && let Some(oldest) = order.pop_front()
             {

@@ -1,29 +1,35 @@
 //! The calls of the collector.
 
 use oarlock_client::{DeleteOptions, PatchType, WriteOptions};
-use oarlock_informer::{EventType, Key, ObjMeta, OwnerRef};
+use oarlock_informer::{Key, ObjMeta, OwnerRef};
 use oarlock_meta::{Revision, Status, Uid};
 use oarlock_schema::Resource;
 use serde_json::{Value, json};
 
-use super::plan::{self, FOREGROUND, ORPHAN, Owner, Verdict};
+use super::absent::Asked;
+use super::plan::{self, FOREGROUND, ORPHAN, Owner, Unknown, Verdict};
 use super::{Collector, key};
 use crate::write;
 
 impl Collector {
-    /// The states of an object's owners, and whether one is there that no cache shows. Who is in no cache is asked for.
+    /// The states of an object's owners, and whether one is there that no cache shows. Who is in no cache is asked for. An error when
+    /// nothing can be decided, because of an owner that cannot be asked for.
     pub(super) async fn owners(
         &self,
         resource: &'static Resource,
         meta: &ObjMeta,
-    ) -> Result<(Vec<Owner>, bool), Status> {
+    ) -> Result<Result<(Vec<Owner>, bool), Unknown>, Status> {
         let (mut states, mut unseen) = (Vec::new(), false);
         for owner in &meta.owners {
-            let (state, alone) = self.owner(resource, meta, owner).await?;
-            states.push(state);
-            unseen |= alone;
+            match self.owner(resource, meta, owner).await? {
+                Ok((state, alone)) => {
+                    states.push(state);
+                    unseen |= alone;
+                }
+                Err(unknown) => return Ok(Err(unknown)),
+            }
         }
-        Ok((states, unseen))
+        Ok(Ok((states, unseen)))
     }
 
     /// The state of an owner, and whether it is there and no cache shows it yet.
@@ -32,32 +38,37 @@ impl Collector {
         resource: &'static Resource,
         meta: &ObjMeta,
         owner: &OwnerRef,
-    ) -> Result<(Owner, bool), Status> {
+    ) -> Result<Result<(Owner, bool), Unknown>, Status> {
+        if self.graph.elsewhere(owner, meta.namespace()) {
+            let message = plan::invalid_namespace(owner, meta.namespace());
+            self.env.recorder.warning(&write::about(resource, meta), "OwnerRefInvalidNamespace", message);
+        }
         // A kind that nobody serves cannot be asked for; what might exist is not declared gone.
-        let Some(kind) = self.graph.resource(owner) else { return Ok((Owner::Solid, false)) };
+        let Some(kind) = self.graph.resource(owner) else {
+            tracing::debug!(object = %meta.key, owner = %owner.kind, version = %owner.api_version, "nobody serves the kind of an owner");
+            return Ok(Err(Unknown::Kind));
+        };
         if kind.namespaced && !resource.namespaced {
-            let message = format!("ownerRef {owner:?} of a cluster-scoped object names a namespaced owner");
-            let about = write::about(resource, meta);
-            self.env.recorder.event(&about, EventType::Warning, "OwnerRefInvalidNamespace", message);
-            return Ok((Owner::Solid, false));
+            return Ok(Err(Unknown::Namespace));
         }
         if let Some(there) = self.graph.owner(kind, meta.namespace(), owner) {
-            return Ok((plan::state(&there.meta), false));
-        }
-        if self.absent.has(&owner.uid) {
-            return Ok((Owner::Absent, false));
+            return Ok(Ok((plan::state(&there.meta), false)));
         }
         let namespace = if kind.namespaced { meta.namespace() } else { "" };
+        let asked = Asked::new(owner, namespace);
+        if self.absent.has(&asked) {
+            return Ok(Ok((Owner::Absent, false)));
+        }
         let live = self.env.client.find(kind, namespace, &owner.name).await?;
-        match live {
+        Ok(Ok(match live {
             Some(object) if object.uid() == owner.uid.0 => {
-                Ok((plan::state(&ObjMeta::read(&object.obj()?, object.revision, false)), true))
+                (plan::state(&ObjMeta::read(&object.obj()?, object.revision, false)), true)
             }
             _ => {
-                self.absent.add(&owner.uid);
-                Ok((Owner::Absent, false))
+                self.absent.add(asked);
+                (Owner::Absent, false)
             }
-        }
+        }))
     }
 
     /// Does what was decided about an object.

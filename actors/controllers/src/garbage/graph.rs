@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use oarlock_informer::{Cache, Index, Item, OwnerRef, Selection, SharedInformers};
 use oarlock_schema::{RESOURCES, Resource};
+use oarlock_seeded_bug::seeded_bug;
 
 use crate::start::Error;
 
@@ -36,6 +37,17 @@ fn collected() -> impl Iterator<Item = &'static Resource> {
 fn first(resource: &Resource) -> bool {
     let same = |other: &&Resource| other.group == resource.group && other.plural == resource.plural;
     RESOURCES.iter().find(same).is_some_and(|other| other.version == resource.version)
+}
+
+/// The resource of a reference's kind, if that kind is served in the reference's very version: what else it might mean is for whoever brings
+/// that version to say.
+pub(super) fn served(owner: &OwnerRef) -> Option<&'static Resource> {
+    let same = |resource: &&Resource| {
+        let version = resource.group_version() == owner.api_version.as_str() || seeded_bug!("owner_version_ignored");
+        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+        version && resource.group == group && resource.kind == owner.kind
+    };
+    RESOURCES.iter().find(same)
 }
 
 impl Graph {
@@ -75,11 +87,19 @@ impl Graph {
         self.nodes.iter().flat_map(of).collect()
     }
 
-    /// The resource that a reference means; `None` for kinds that are not served.
+    /// The resource that a reference means; `None` for what nobody serves.
     pub(super) fn resource(&self, owner: &OwnerRef) -> Option<&'static Resource> {
-        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
-        let named = |node: &&Node| node.resource.group == group && node.resource.kind == owner.kind;
-        self.nodes.iter().find(named).map(|node| node.resource)
+        let row = served(owner)?;
+        let same = |node: &&Node| node.resource.group == row.group && node.resource.plural == row.plural;
+        let collected = self.nodes.iter().find(same).map(|node| node.resource);
+        // What is not collected (Events) may own something all the same; it is asked for each time.
+        collected.or_else(|| row.has_verb("get").then_some(row))
+    }
+
+    /// Whether the object with a reference's uid is in another namespace than the dependent: then the reference leads nowhere.
+    pub(super) fn elsewhere(&self, owner: &OwnerRef, namespace: &str) -> bool {
+        self.find(owner.uid.as_str())
+            .is_some_and(|(resource, object)| resource.namespaced && object.meta.namespace() != namespace)
     }
 
     /// The owner that a reference means, as the caches show it.

@@ -1,7 +1,7 @@
 //! What becomes of an object with owners (upstream `attemptToDeleteItem`).
 
 use oarlock_client::Propagation;
-use oarlock_informer::ObjMeta;
+use oarlock_informer::{ObjMeta, OwnerRef};
 use oarlock_meta::Uid;
 
 /// Dependents go before the object.
@@ -20,6 +20,15 @@ pub(super) enum Owner {
     Waiting,
 }
 
+/// Why nothing is known of an owner, and so nothing is done about the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// Nobody serves its kind in its version; somebody may later.
+    Kind,
+    /// An object of the cluster cannot have an owner in a namespace, and never will.
+    Namespace,
+}
+
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -34,6 +43,15 @@ pub(super) enum Verdict {
         /// No owner waits for it any more.
         unblock: bool,
     },
+}
+
+/// Upstream's words about a reference to an owner that is in another namespace.
+pub(super) fn invalid_namespace(owner: &OwnerRef, namespace: &str) -> String {
+    let OwnerRef { api_version, kind, name, uid, .. } = owner;
+    format!(
+        "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {}] does not exist in namespace {namespace:?}",
+        uid.as_str()
+    )
 }
 
 fn has(meta: &ObjMeta, finalizer: &str) -> bool {

@@ -4,7 +4,9 @@ use oarlock_client::Propagation;
 use oarlock_informer::{ObjMeta, OwnerRef};
 use oarlock_meta::{Time, Uid};
 
-use super::plan::{FOREGROUND, ORPHAN, Owner, Verdict, blocks, judge, pending, state};
+use super::absent::{Absent, Asked};
+use super::graph::served;
+use super::plan::{FOREGROUND, ORPHAN, Owner, Verdict, blocks, invalid_namespace, judge, pending, state};
 
 fn owner(uid: &str, block: bool) -> OwnerRef {
     OwnerRef {
@@ -66,4 +68,40 @@ fn an_owner_waits_only_for_dependents_that_block_it() {
     assert!(blocks(&Uid::from("a"), &object(&["a"], &[], false)));
     let unblocked = ObjMeta { owners: Box::new([owner("a", false)]), ..ObjMeta::default() };
     assert!(!blocks(&Uid::from("a"), &unblocked));
+}
+
+#[test]
+fn an_owner_is_of_the_version_that_it_names_and_no_other() {
+    let of = |api_version: &str, kind: &str| {
+        let reference = OwnerRef { api_version: api_version.into(), kind: kind.into(), ..owner("a", false) };
+        served(&reference).map(|resource| (resource.group, resource.plural))
+    };
+    assert_eq!(of("v1", "ConfigMap"), Some(("", "configmaps")));
+    assert_eq!(of("apps/v1", "ReplicaSet"), Some(("apps", "replicasets")));
+    for (version, kind) in [
+        ("v1beta1", "ConfigMap"),
+        ("v2", "ConfigMap"),
+        ("apps/v1beta2", "ReplicaSet"),
+        ("v1", "ReplicaSet"),
+        ("", "Pod"),
+    ] {
+        assert_eq!(of(version, kind), None, "{version} {kind}");
+    }
+}
+
+#[test]
+fn an_owner_that_is_named_wrongly_is_not_gone_for_those_who_name_it_well() {
+    let (absent, well) = (Absent::default(), owner("a", false));
+    absent.add(Asked::new(&well, "elsewhere"));
+    absent.add(Asked::new(&OwnerRef { name: "other".into(), ..well.clone() }, "ns"));
+    absent.add(Asked::new(&OwnerRef { kind: "Deployment".into(), ..well.clone() }, "ns"));
+    assert!(absent.has(&Asked::new(&well, "elsewhere")) && !absent.has(&Asked::new(&well, "ns")));
+    absent.add(Asked::new(&well, "ns"));
+    assert!(absent.has(&Asked::new(&OwnerRef { controller: false, ..well }, "ns")), "flags are no coordinates");
+}
+
+#[test]
+fn a_reference_into_another_namespace_is_told_of_in_upstreams_words() {
+    let text = "ownerRef [apps/v1/ReplicaSet, namespace: , name: a, uid: a] does not exist in namespace \"\"";
+    assert_eq!(invalid_namespace(&owner("a", true), ""), text);
 }

@@ -1,8 +1,8 @@
 //! The writes about nodes.
 
 use oarlock_client::{PatchType, WriteOptions};
-use oarlock_informer::Item;
-use oarlock_meta::Status;
+use oarlock_informer::{Item, Key, ObjectRef};
+use oarlock_meta::{Status, Uid};
 use oarlock_schema::Value;
 use oarlock_schema::views::{View, core_v1};
 use serde_json::json;
@@ -13,6 +13,27 @@ use crate::project::{NodeView, Taint};
 use crate::write;
 
 impl Lifecycle {
+    /// Tells that a node has come.
+    pub(super) fn registered(&self, node: &Item<NodeView>) {
+        let name = node.meta.name();
+        let message = format!("Node {name} event: Registered Node {name} in Controller");
+        self.env.recorder.normal(&write::about(self.node, &node.meta), "RegisteredNode", message);
+    }
+
+    /// Tells that a node has gone.
+    pub(super) fn removed(&self, key: &Key, uid: &Uid) {
+        let name = &key.name;
+        let about = ObjectRef {
+            api_version: self.node.group_version().into(),
+            kind: self.node.kind.into(),
+            name: name.clone(),
+            uid: uid.0.clone(),
+            ..ObjectRef::default()
+        };
+        let message = format!("Node {name} event: Removing Node {name} from Controller");
+        self.env.recorder.normal(&about, "RemovingNode", message);
+    }
+
     /// Says of a node that gives no sign that nothing is known of it.
     pub(super) async fn silence(&self, node: &Item<NodeView>) -> Result<(), Status> {
         let now = write::now().to_string();

@@ -7,6 +7,7 @@ use oarlock_informer::{Item, Key, ObjMeta};
 use oarlock_meta::Time;
 use oarlock_runtime::clock;
 
+use super::known::Known;
 use super::plan::{adds_eviction, silent, stale_pods, taints, without_eviction};
 use super::signs::Signs;
 use super::zones::{Paces, all, zone};
@@ -135,4 +136,14 @@ fn pods_are_stale_that_were_ready_before_their_node_stopped_being_so() {
     let pods = [pod("before", true, 50), pod("after", true, 150), pod("unready", false, 50)];
     let names: Vec<&str> = stale_pods(&view, &pods).map(|pod| pod.meta.name()).collect();
     assert_eq!(names, ["before"]);
+}
+
+#[test]
+fn a_node_is_told_of_when_it_comes_and_when_it_goes_and_not_in_between() {
+    let meta = ObjMeta { key: Key::cluster("n"), uid: oarlock_meta::Uid::from("u"), ..ObjMeta::default() };
+    let (known, node) = (Known::default(), Item { meta, value: NodeView::default() });
+    assert!(known.forget("n").is_none());
+    assert!(known.add(&node) && !known.add(&node));
+    assert_eq!(known.forget("n").map(|uid| uid.0), Some("u".into()));
+    assert!(known.forget("n").is_none() && known.add(&node));
 }

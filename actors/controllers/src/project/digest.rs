@@ -39,6 +39,11 @@ impl Digest {
         self.bytes(&number.to_le_bytes());
     }
 
+    /// The whole digest as a number.
+    pub(crate) const fn get(self) -> u128 {
+        self.0
+    }
+
     /// 32 bits of it.
     pub(crate) fn short(self) -> u32 {
         let folded = self.0 ^ (self.0 >> 64);

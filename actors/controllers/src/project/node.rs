@@ -7,6 +7,9 @@ use oarlock_schema::{Obj, Str};
 
 use super::time;
 
+/// Annotation: for how many seconds the kubelet may keep what it has read.
+pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
+
 /// A condition of a node, without its heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeCondition {
@@ -42,6 +45,8 @@ pub(crate) struct NodeView {
     pub(crate) taints: Box<[Taint]>,
     /// `spec.unschedulable`.
     pub(crate) unschedulable: bool,
+    /// Annotation [`TTL`], where it is a number.
+    pub(crate) ttl: Option<i64>,
 }
 
 impl NodeView {
@@ -72,6 +77,7 @@ impl Project for NodeView {
             transition: ready.and_then(|condition| time(condition.last_transition_time())),
             taints: taints(&node),
             unschedulable: node.spec().unschedulable(),
+            ttl: node.metadata().annotations().get(TTL).and_then(|seconds| seconds.parse().ok()),
         }
     }
 

@@ -41,6 +41,20 @@ pub(crate) struct ServiceView {
     pub(crate) publish_not_ready: bool,
     /// Ports.
     pub(crate) ports: Box<[ServicePort]>,
+    /// `trafficDistribution`.
+    pub(crate) prefers: Prefers,
+}
+
+/// Which endpoints are preferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Prefers {
+    /// None before others.
+    #[default]
+    All,
+    /// Those in the client's zone.
+    Zone,
+    /// Those on the client's node, then those in its zone.
+    Node,
 }
 
 impl Project for ServiceView {
@@ -58,6 +72,11 @@ impl Project for ServiceView {
             headless: spec.cluster_ip() == "None",
             families: spec.ip_families().iter().map(Str::from).collect(),
             publish_not_ready: spec.publish_not_ready_addresses(),
+            prefers: match spec.traffic_distribution() {
+                Some("PreferClose" | "PreferSameZone") => Prefers::Zone,
+                Some("PreferSameNode") => Prefers::Node,
+                _ => Prefers::All,
+            },
             ports: spec
                 .ports()
                 .iter()

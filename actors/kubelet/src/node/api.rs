@@ -27,10 +27,14 @@ pub(crate) const REPORT: i64 = 300;
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) place: Place,
+    /// The revision at which the node was so.
+    pub(super) revision: Revision,
     pub(super) uid: String,
     pub(super) pod_cidr: Option<IpNet>,
     /// `True`, `False` or `Unknown` as it says of the node's readiness, and when this kubelet last said so (Unix seconds).
     ready: (Str, i64),
+    /// This kubelet has just said another thing of its readiness than was said before.
+    turned: bool,
     /// Why it says that it is not.
     complaint: String,
     images: usize,
@@ -56,6 +60,19 @@ impl Resources {
     }
 }
 
+impl Known {
+    /// The same, told apart from what was said of the readiness before, if anything was.
+    fn after(mut self, before: Option<&str>) -> Self {
+        self.turned = before.is_some_and(|before| !before.is_empty() && self.ready.0 != before);
+        self
+    }
+
+    /// The reason of the Event that tells of it, if the readiness has turned.
+    pub(super) fn news(&self) -> Option<&'static str> {
+        self.turned.then_some(if self.ready.0 == "True" { "NodeReady" } else { "NodeNotReady" })
+    }
+}
+
 fn read(object: &Object) -> Result<Known, Status> {
     let obj = object.obj()?;
     let node: Node<'_> = obj.view().unwrap_or_else(|| Node::from_option(None));
@@ -63,9 +80,11 @@ fn read(object: &Object) -> Result<Known, Status> {
     let beat = ready.and_then(|ready| Time::parse(ready.last_heartbeat_time()).ok()).map_or(0, Time::unix);
     Ok(Known {
         place: Place::read(node),
+        revision: object.revision,
         uid: node.metadata().uid().to_owned(),
         pod_cidr: node.spec().pod_cidr().parse().ok(),
         ready: (ready.map_or("", |ready| ready.status()).into(), beat),
+        turned: false,
         complaint: ready.filter(|ready| ready.status() != "True").map_or("", |ready| ready.message()).to_owned(),
         images: node.status().images().len(),
     })
@@ -206,7 +225,7 @@ pub(super) async fn register(client: &Client, resources: Resources, config: &Nod
         }
     };
     let status = json!({"status": full_status(config, was.as_deref(), &complaint, &present)});
-    read(&patch(client, nodes, "status", &config.name, &status).await?)
+    Ok(read(&patch(client, nodes, "status", &config.name, &status).await?)?.after(was.as_deref()))
 }
 
 /// Looks at the Node, and writes its status when it is not what it should be, or is old. `None`: there is no such Node any more.
@@ -230,7 +249,8 @@ pub(super) async fn check(client: &Client, resources: Resources, config: &NodeCo
     }
     let body =
         json!({"status": {"conditions": conditions(Some(ready.as_str()), &complaint), "images": images(&present)}});
-    read(&patch(client, resources.nodes, "status", &config.name, &body).await?).map(Some)
+    let now = read(&patch(client, resources.nodes, "status", &config.name, &body).await?)?;
+    Ok(Some(now.after(Some(ready.as_str()))))
 }
 
 /// Renews the node's Lease, creating it if need be.

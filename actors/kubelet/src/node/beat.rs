@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use oarlock_informer::Item;
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
+use oarlock_seeded_bug::seeded_bug;
 
 use super::api::{self, Known};
 use super::{Done, Entry, Node, Now, Uid, spread, uid_of};
+use crate::affinity::Place;
 use crate::image_gc::ImageGc;
 use crate::log_rotation;
 use crate::pod::{Stage, specs};
@@ -50,7 +53,30 @@ impl Node {
         }
     }
 
-    fn known(&mut self, known: Known, now: Now) {
+    /// The Node has changed, as its watch shows it.
+    pub(super) fn moved(&mut self, node: &Item<Place>, now: Now) {
+        let Some(known) = &mut self.known else { return };
+        let old = node.meta.uid.as_str() != known.uid || node.meta.revision <= known.revision;
+        if old || seeded_bug!("node_as_old_as_its_beat") {
+            return;
+        }
+        known.place.clone_from(&node.value);
+        known.revision = node.meta.revision;
+        let waiting: Vec<_> = self.pods.iter().filter(|(_, entry)| !entry.admitted).map(|(uid, _)| *uid).collect();
+        for uid in waiting {
+            self.touch(uid, now);
+        }
+    }
+
+    fn known(&mut self, mut known: Known, now: Now) {
+        if let Some(reason) = known.news() {
+            self.parts.teller.turned(&self.parts.config.name, reason);
+        }
+        // What was asked for may be older than what the watch has shown meanwhile.
+        if let Some(newer) = self.known.as_ref().filter(|old| old.uid == known.uid && old.revision > known.revision) {
+            known.place.clone_from(&newer.place);
+            known.revision = newer.revision;
+        }
         let cidr =
             known.pod_cidr.filter(|cidr| self.known.as_ref().is_none_or(|before| before.pod_cidr != Some(*cidr)));
         if let Some(cidr) = cidr {

@@ -176,8 +176,9 @@ impl Node {
         let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
         match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
-            // Labels may have changed since the last look: one fresh look before the verdict.
-            Err(why) if why.reason == "NodeAffinity" && entry.failures == 0 && self.known.is_some() => {
+            // Labels and taints may have changed since the last look, and the watch of the Node may be behind that of its pods: one fresh look
+            // before the verdict.
+            Err(why) if why.of_place() && entry.failures == 0 && self.known.is_some() => {
                 entry.failures = 1;
                 self.check_now(now);
                 return false;

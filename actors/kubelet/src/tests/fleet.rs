@@ -55,6 +55,11 @@ fn leases_are_renewed_every_ten_seconds_and_lost_nodes_come_back() {
         world.api.patch("nodes", ("", "n1"), &unknown);
         clock::sleep(Duration::from_secs(11)).await;
         assert_eq!(condition(&world.api.get("nodes", "", "n1").unwrap(), "Ready")["status"], "True");
+        clock::sleep(Duration::from_secs(1)).await;
+        let about = |event: &&Value| event["involvedObject"]["kind"] == "Node";
+        let told: Vec<Value> =
+            world.api.list("events").iter().filter(about).map(|event| event["message"].clone()).collect();
+        assert_eq!(told, ["Node n1 status is now: NodeReady"]);
         world.api.delete("nodes", "", "n1", None);
         clock::sleep(Duration::from_secs(11)).await;
         assert!(world.api.get("nodes", "", "n1").is_some());

@@ -285,3 +285,46 @@ fn labels_are_read_again_before_a_pod_is_refused_for_them() {
         assert_eq!(refused["status"]["message"], message);
     });
 }
+
+/// A change of node `n1` to these taints.
+fn taints(keys: &[&str]) -> serde_json::Value {
+    let taint = |key: &&str| json!({"key": key, "effect": "NoExecute"});
+    json!({"spec": {"taints": keys.iter().map(taint).collect::<Vec<_>>()}})
+}
+
+/// Adds a taint, and waits until a new pod is refused for it: long before the Node is looked at again.
+async fn tainted(world: &World) {
+    world.create("warm", &json!({}));
+    world.until("warm", 2, ready).await;
+    let looks = world.api.calls("get nodes");
+    world.api.patch("nodes", ("", "n1"), &taints(&["dedicated"]));
+    // Whoever comes with the taint may come before it.
+    for at in 0.. {
+        let name = format!("late{at}");
+        world.create(&name, &json!({}));
+        let pod = world.until(&name, 2, |pod| ready(pod) || phase("Failed")(pod)).await;
+        if phase("Failed")(&pod) {
+            assert_eq!(pod["status"]["reason"], "TaintToleration");
+            break;
+        }
+        assert!(at < 3, "a taint is not noticed");
+    }
+    assert!(world.api.calls("get nodes") <= looks + 2, "one look before the verdict");
+}
+
+#[test]
+fn a_taint_of_the_node_counts_as_soon_as_it_is_there() {
+    sweep(|| async { tainted(&World::new().await).await });
+}
+
+#[test]
+fn a_pod_that_comes_with_the_end_of_a_taint_is_taken() {
+    sweep(|| async {
+        let world = World::new().await;
+        tainted(&world).await;
+        world.api.patch("nodes", ("", "n1"), &taints(&[]));
+        world.create("next", &json!({}));
+        let pod = world.until("next", 2, |pod| ready(pod) || phase("Failed")(pod)).await;
+        assert!(ready(&pod), "{:#}", pod["status"]);
+    });
+}

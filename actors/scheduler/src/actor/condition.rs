@@ -50,8 +50,11 @@ impl Condition {
                 }
                 told.since.clone()
             }
-            _ => Time::from_unix(clock::wall().as_second()).to_string(),
+            _ => String::new(),
         };
+        // A condition that never had a time gets one: the API takes none without.
+        let today = || Time::from_unix(clock::wall().as_second()).to_string();
+        let since = if since.is_empty() && !seeded_bug!("condition_without_time") { today() } else { since };
         let mut status = json!({"conditions": [{
             "type": "PodScheduled",
             "status": "False",

@@ -99,7 +99,7 @@ async fn leave(
 ) -> Result<(), Status> {
     let pods = pods()?;
     if !victim.preempted
-        && let Err(status) = write(client, victim, bytes(&condition(pod, victim))?).await
+        && let Err(status) = mark(client, pods, pod, victim).await
     {
         return if is_gone(client, pods, victim, &status).await { Ok(()) } else { Err(status) };
     }
@@ -120,11 +120,21 @@ async fn is_gone(client: &Client, pods: &'static Resource, victim: &PodInfo, why
     found.is_ok_and(|found| found.is_none_or(|found| *found.uid() != *victim.uid))
 }
 
-fn condition(pod: &PodInfo, victim: &PodInfo) -> Value {
+/// Says of a victim why it has to go, behind what else is said of it.
+async fn mark(client: &Client, pods: &'static Resource, pod: &PodInfo, victim: &PodInfo) -> Result<(), Status> {
+    let found = client.get(pods, &namespace(victim), &victim.name).await?.obj()?;
+    let said = found.at(&["status", "conditions"]).map_or(&[][..], oarlock_schema::Value::items);
+    let kinds = said.iter().filter_map(|said| said.get("type")?.as_str());
+    let order = kinds.filter(|kind| *kind != DISRUPTION_TARGET).chain([DISRUPTION_TARGET]);
+    let order: Vec<Value> = order.map(|kind| json!({"type": kind})).collect();
+    write(client, victim, bytes(&condition(pod, victim, order))?).await.map(drop)
+}
+
+fn condition(pod: &PodInfo, victim: &PodInfo, order: Vec<Value>) -> Value {
     let message = format!("{}: preempting to accommodate a higher priority pod", text(pod.scheduler));
     json!({
         "metadata": {"uid": &*victim.uid},
-        "status": {"conditions": [{
+        "status": {"$setElementOrder/conditions": order, "conditions": [{
             "type": DISRUPTION_TARGET,
             "status": "True",
             "observedGeneration": victim.generation,

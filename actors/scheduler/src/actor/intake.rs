@@ -14,8 +14,8 @@ use crate::intern::{Interner, Sym};
 use crate::map::Set;
 use crate::model::{PodInfo, Uid};
 use crate::project::{
-    BudgetView, NamespaceView, NodeView, PodView, ReplicaSetView, ReplicationControllerView, SelectorOf, ServiceView,
-    StatefulSetView,
+    BudgetView, DeviceClaimView, DeviceClassView, NamespaceView, NodeView, PodView, ReplicaSetView,
+    ReplicationControllerView, SelectorOf, ServiceView, StatefulSetView, StorageClassView, VolumeClaimView, VolumeView,
 };
 use crate::queue::Stamp;
 
@@ -48,6 +48,11 @@ pub(super) enum News {
     StatefulSets(Notice<StatefulSetView>),
     ReplicationControllers(Notice<ReplicationControllerView>),
     Budgets(Notice<BudgetView>),
+    StorageClasses(Notice<StorageClassView>),
+    DeviceClasses(Notice<DeviceClassView>),
+    Volumes(Notice<VolumeView>),
+    VolumeClaims(Notice<VolumeClaimView>),
+    DeviceClaims(Notice<DeviceClaimView>),
     Pods(Notice<PodView>),
 }
 
@@ -64,6 +69,11 @@ pub(super) struct Intake {
     stateful_sets: Feed<StatefulSetView>,
     replication_controllers: Feed<ReplicationControllerView>,
     budgets: Feed<BudgetView>,
+    storage_classes: Feed<StorageClassView>,
+    device_classes: Feed<DeviceClassView>,
+    volumes: Feed<VolumeView>,
+    volume_claims: Feed<VolumeClaimView>,
+    device_claims: Feed<DeviceClaimView>,
     pods: Feed<PodView>,
 }
 
@@ -81,6 +91,11 @@ impl Intake {
             stateful_sets: Feed::open(informers).await?,
             replication_controllers: Feed::open(informers).await?,
             budgets: Feed::open(informers).await?,
+            storage_classes: Feed::open(informers).await?,
+            device_classes: Feed::open(informers).await?,
+            volumes: Feed::open(informers).await?,
+            volume_claims: Feed::open(informers).await?,
+            device_claims: Feed::open(informers).await?,
             pods: Feed::open(informers).await?,
         })
     }
@@ -95,6 +110,11 @@ impl Intake {
             self.stateful_sets.cache.clone(),
             self.replication_controllers.cache.clone(),
             self.budgets.cache.clone(),
+            self.storage_classes.cache.clone(),
+            self.device_classes.cache.clone(),
+            self.volumes.cache.clone(),
+            self.volume_claims.cache.clone(),
+            self.device_claims.cache.clone(),
             self.pods.cache.clone(),
         ]
     }
@@ -114,6 +134,11 @@ impl Intake {
             .or_else(|| self.stateful_sets.changes.try_next().map(News::StatefulSets))
             .or_else(|| self.replication_controllers.changes.try_next().map(News::ReplicationControllers))
             .or_else(|| self.budgets.changes.try_next().map(News::Budgets))
+            .or_else(|| self.storage_classes.changes.try_next().map(News::StorageClasses))
+            .or_else(|| self.device_classes.changes.try_next().map(News::DeviceClasses))
+            .or_else(|| self.volumes.changes.try_next().map(News::Volumes))
+            .or_else(|| self.volume_claims.changes.try_next().map(News::VolumeClaims))
+            .or_else(|| self.device_claims.changes.try_next().map(News::DeviceClaims))
             .or_else(|| self.pods.changes.try_next().map(News::Pods))
     }
 
@@ -128,6 +153,11 @@ impl Intake {
             notice = self.stateful_sets.changes.next() => News::StatefulSets(notice),
             notice = self.replication_controllers.changes.next() => News::ReplicationControllers(notice),
             notice = self.budgets.changes.next() => News::Budgets(notice),
+            notice = self.storage_classes.changes.next() => News::StorageClasses(notice),
+            notice = self.device_classes.changes.next() => News::DeviceClasses(notice),
+            notice = self.volumes.changes.next() => News::Volumes(notice),
+            notice = self.volume_claims.changes.next() => News::VolumeClaims(notice),
+            notice = self.device_claims.changes.next() => News::DeviceClaims(notice),
             notice = self.pods.changes.next() => News::Pods(notice),
         }
     }
@@ -142,6 +172,11 @@ impl Intake {
             News::StatefulSets(notice) => owners(engine, &self.stateful_sets.cache, notice),
             News::ReplicationControllers(notice) => owners(engine, &self.replication_controllers.cache, notice),
             News::Budgets(notice) => budgets(engine, &self.budgets.cache, notice),
+            News::StorageClasses(notice) => storage_classes(engine, &self.storage_classes.cache, notice, now),
+            News::DeviceClasses(notice) => device_classes(engine, &self.device_classes.cache, notice, now),
+            News::Volumes(notice) => volumes(engine, &self.volumes.cache, notice, now),
+            News::VolumeClaims(notice) => volume_claims(engine, &self.volume_claims.cache, notice, now),
+            News::DeviceClaims(notice) => device_claims(engine, &self.device_claims.cache, notice, now),
             News::Pods(notice) => self.apply_pods(engine, notice, now),
         }
     }
@@ -278,6 +313,45 @@ fn budgets(engine: &mut Engine, cache: &Cache<BudgetView>, notice: Notice<Budget
     let known = engine.cluster.budgets.known();
     for (namespace, name, item) in states(cache, notice, || known) {
         engine.cluster.budgets.set(namespace, name, item.map(|item| item.value.0.clone()));
+    }
+}
+
+fn storage_classes(engine: &mut Engine, cache: &Cache<StorageClassView>, notice: Notice<StorageClassView>, now: Stamp) {
+    let known = engine.cluster.claims.storage_classes();
+    for (_, name, item) in states(cache, notice, || known) {
+        let waits = item.map(|item| item.value.0);
+        engine.on_claim_source(|claims| claims.set_storage_class(name, waits), now);
+    }
+}
+
+fn device_classes(engine: &mut Engine, cache: &Cache<DeviceClassView>, notice: Notice<DeviceClassView>, now: Stamp) {
+    let known = engine.cluster.claims.device_classes();
+    for (_, name, item) in states(cache, notice, || known) {
+        engine.on_claim_source(|claims| claims.set_device_class(name, item.is_some()), now);
+    }
+}
+
+fn volumes(engine: &mut Engine, cache: &Cache<VolumeView>, notice: Notice<VolumeView>, now: Stamp) {
+    let known = engine.cluster.claims.volumes();
+    for (_, name, item) in states(cache, notice, || known) {
+        let nodes = item.map(|item| item.value.0.clone());
+        engine.on_claim_source(|claims| claims.set_volume(name, nodes), now);
+    }
+}
+
+fn volume_claims(engine: &mut Engine, cache: &Cache<VolumeClaimView>, notice: Notice<VolumeClaimView>, now: Stamp) {
+    let known = engine.cluster.claims.volume_claims();
+    for (namespace, name, item) in states(cache, notice, || known) {
+        let (at, claim) = ((namespace, name), item.map(|item| item.value.0.clone()));
+        engine.on_claim(at, |claims| claims.set_volume_claim(at, claim), now);
+    }
+}
+
+fn device_claims(engine: &mut Engine, cache: &Cache<DeviceClaimView>, notice: Notice<DeviceClaimView>, now: Stamp) {
+    let known = engine.cluster.claims.device_claims();
+    for (namespace, name, item) in states(cache, notice, || known) {
+        let (at, claim) = ((namespace, name), item.map(|item| item.value.0.clone()));
+        engine.on_claim(at, |claims| claims.set_device_claim(at, claim), now);
     }
 }
 

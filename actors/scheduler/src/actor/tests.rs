@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Config, KINDS, Scheduler};
 
+mod claims;
 mod doubt;
 mod fake;
 mod preemption;

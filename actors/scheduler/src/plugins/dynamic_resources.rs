@@ -1,16 +1,36 @@
-//! DynamicResources: so far only its part in the text of an unschedulable pod without claims.
+//! DynamicResources: a pod waits until its ResourceClaims have their devices, and goes to a node where they are. Devices are not allocated here.
 //!
 //! Upstream's PostFilter chain runs it before preemption. For a pod without resource claims it has nothing to
-//! deallocate; when PreFilter never ran it finds no state of its own, says so and ends the chain.
+//! deallocate; when an earlier PreFilter turned the pod down it finds no state of its own, says so and ends the chain.
 
+use crate::cluster::{Claims, claimed, device};
 use crate::framework::{Plugin, PostFiltered, Stranded};
+use crate::table::members;
+
+use super::claimed::{self, Asked, EVENTS};
 
 /// The plugin.
-pub(crate) const ROW: Plugin =
-    Plugin { name: "DynamicResources", weight: 2, post_filter: Some(post_filter), ..Plugin::NONE };
+pub(crate) const ROW: Plugin = Plugin {
+    name: NAME,
+    weight: 2,
+    filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, ASKED)),
+    post_filter: Some(post_filter),
+    events: EVENTS,
+    hint: Some(|_, pod, event| claimed::hint(pod, event, device)),
+    ..Plugin::NONE
+};
+
+const NAME: &str = "DynamicResources";
+const ASKED: Asked = Asked { is: device, refuse: Claims::devices_refuse, elsewhere: Claims::devices_elsewhere };
 
 fn post_filter(stranded: &mut Stranded<'_>) -> PostFiltered {
-    let stop = stranded.diagnosis.rejected.is_some();
-    let message = if stop { "not found" } else { "no new claims to deallocate" };
-    PostFiltered { message: message.to_owned(), stop, ..PostFiltered::default() }
+    let says = |message: &str, stop| PostFiltered { message: message.to_owned(), stop, ..PostFiltered::default() };
+    let diagnosis = stranded.diagnosis;
+    let itself = || members(diagnosis.rejectors).any(|plugin| plugin.name == NAME);
+    match &diagnosis.rejected {
+        Some(_) if !itself() => says("not found", true),
+        // Its own PreFilter has not come to know the claims either.
+        None if claimed(&stranded.pod.spec, device).next().is_some() => says("still not schedulable", false),
+        _ => says("no new claims to deallocate", false),
+    }
 }

@@ -57,7 +57,7 @@ impl Filter for NodeAffinity {
             return Limit::None;
         }
         if names.iter().all(Vec::is_empty) {
-            return Limit::Reject(CONFLICT);
+            return Limit::Reject(CONFLICT.into());
         }
         let mut only = BitSet::default();
         for node in names.iter().flatten().filter_map(|name| cluster.nodes.find(*name)) {

@@ -226,6 +226,6 @@ fn hint(cluster: &Cluster, pod: &PodInfo, event: &Event<'_>) -> bool {
             let moved = rules.iter().any(|rule| old.labels.get(rule.topology) != new.labels.get(rule.topology));
             was != is || (is && (moved || old.taints != new.taints))
         }
-        Event::Everything => false,
+        Event::Claim { .. } | Event::ClaimSource | Event::Everything => false,
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::intern::{Interner, Sym};
 use crate::model::{Effect, HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toleration};
 
-use super::{alike, requests, terms};
+use super::{alike, claims, requests, terms};
 
 /// The condition of a pod that somebody makes leave.
 pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
@@ -50,7 +50,11 @@ const UNREAD: &[&[&str]] = &[
     MANAGED,
     &["metadata", "annotations"],
     &["spec", "ephemeralContainers"],
-    &["spec", "volumes"],
+    &["spec", "volumes", "configMap"],
+    &["spec", "volumes", "csi"],
+    &["spec", "volumes", "downwardAPI"],
+    &["spec", "volumes", "projected"],
+    &["spec", "volumes", "secret"],
     &["status", "ephemeralContainerStatuses"],
     &["spec", "containers", "args"],
     &["spec", "containers", "command"],
@@ -145,6 +149,7 @@ fn pod_spec(pod: Pod<'_>, names: &Interner) -> PodSpec {
         spread: spec.topology_spread_constraints().iter().map(|rule| terms::spread(rule, &labels, names)).collect(),
         images: images(pod, names),
         owner: owner(meta, names),
+        claims: claims::claimed(pod, names),
         ..PodSpec::default()
     };
     if let Some(affinity) = spec.affinity() {

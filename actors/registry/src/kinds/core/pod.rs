@@ -20,7 +20,7 @@ impl Strategy for PodStrategy {
         let mut status = pod.status_mut();
         status.set_phase("Pending").set_qos_class(qos);
         if gated {
-            status.conditions_mut().extend(scheduling_gated());
+            status.conditions_mut().extend(scheduling_gated(request.now));
         }
     }
 
@@ -127,12 +127,13 @@ fn resized(spec: &mut Struct, asked: &Struct) {
 }
 
 /// Until its gates are open a pod says why it is not scheduled (KEP-3521).
-fn scheduling_gated() -> Option<Value> {
+fn scheduling_gated(now: &str) -> Option<Value> {
     let mut condition = Struct::zero(type_named("core/v1.PodCondition")?);
     condition.set_name("type", "PodScheduled");
     condition.set_name("status", "False");
     condition.set_name("reason", "SchedulingGated");
     condition.set_name("message", "Scheduling is blocked due to non-empty scheduling gates");
+    condition.set_name("lastTransitionTime", now);
     Some(Value::Struct(condition))
 }
 

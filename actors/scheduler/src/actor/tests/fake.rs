@@ -276,7 +276,8 @@ impl Fake {
 
 /// A strategic merge of a status: conditions by their type, `null` takes a field away.
 fn merge(status: &mut Value, patch: &Value) {
-    for (field, new) in patch.as_object().unwrap() {
+    // Directives are no fields.
+    for (field, new) in patch.as_object().unwrap().iter().filter(|(field, _)| !field.starts_with('$')) {
         match new {
             Value::Null => drop(status.as_object_mut().map(|status| status.remove(field))),
             Value::Array(conditions) => {

@@ -1,0 +1,264 @@
+//! Claims, and what they are satisfied by: volumes and devices. They are made and bound by others; a pod waits until that is done.
+//!
+//! Texts are upstream's (`volumebinding`, `volumerestrictions`, `dynamicresources`). What those plugins bind or allocate themselves (claims whose
+//! class waits for the first consumer, devices) is not done here yet: such a pod waits too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::intern::{Interner, Sym};
+use crate::model::{ClaimKind, Claimed, NodeInfo, NodeTerm, PodSpec, Uid};
+
+/// Reasons of nodes.
+pub(crate) const NO_VOLUME: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
+pub(crate) const OTHER_NODE: &str = "node(s) didn't match PersistentVolume's node affinity";
+pub(crate) const NO_MATCH: &str = "node(s) didn't find available persistent volumes to bind";
+pub(crate) const NOT_ALLOCATED: &str = "cannot allocate all claims";
+pub(crate) const NO_DEVICE: &str = "resourceclaim not available on the node";
+
+/// Terms of a node selector, one of which has to hold; `None` demands nothing.
+pub(crate) type NodeTerms = Option<Box<[NodeTerm]>>;
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VolumeClaim {
+    /// It is being deleted.
+    pub(crate) deleting: bool,
+    /// Its volume is gone.
+    pub(crate) lost: bool,
+    /// The uid of its controller.
+    pub(crate) controller: Option<Uid>,
+    /// `spec.volumeName`.
+    pub(crate) volume: Option<Sym>,
+    /// The binding to that volume is complete.
+    pub(crate) bound: bool,
+    /// Its storage class.
+    pub(crate) class: Option<Sym>,
+}
+
+/// A ResourceClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeviceClaim {
+    /// It is being deleted.
+    pub(crate) deleting: bool,
+    /// The uid of its controller.
+    pub(crate) controller: Option<Uid>,
+    /// It has its devices, for these nodes.
+    pub(crate) allocated: Option<NodeTerms>,
+    /// Names of its requests, and the device classes that they ask for.
+    pub(crate) classes: Box<[(Box<str>, Sym)]>,
+}
+
+/// Namespace and name.
+type Name = (Sym, Sym);
+
+/// See the module text.
+#[derive(Default)]
+pub(crate) struct Claims {
+    volume_claims: BTreeMap<Name, VolumeClaim>,
+    volumes: BTreeMap<Sym, NodeTerms>,
+    /// Storage classes, and whether they wait for the first consumer.
+    storage_classes: BTreeMap<Sym, bool>,
+    device_claims: BTreeMap<Name, DeviceClaim>,
+    device_classes: BTreeSet<Sym>,
+}
+
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key, value)),
+        None => drop(map.remove(&key)),
+    }
+}
+
+fn cluster_wide<'a>(names: impl Iterator<Item = &'a Sym>) -> Vec<Name> {
+    names.map(|name| (Sym::EMPTY, *name)).collect()
+}
+
+impl Claims {
+    /// Sets, or with `None` forgets, a PersistentVolumeClaim.
+    pub(crate) fn set_volume_claim(&mut self, name: Name, claim: Option<VolumeClaim>) {
+        set(&mut self.volume_claims, name, claim);
+    }
+
+    /// The PersistentVolumeClaims that are known.
+    pub(crate) fn volume_claims(&self) -> Vec<Name> {
+        self.volume_claims.keys().copied().collect()
+    }
+
+    /// Sets, or with `None` forgets, a PersistentVolume.
+    pub(crate) fn set_volume(&mut self, name: Sym, nodes: Option<NodeTerms>) {
+        set(&mut self.volumes, name, nodes);
+    }
+
+    /// The PersistentVolumes that are known.
+    pub(crate) fn volumes(&self) -> Vec<Name> {
+        cluster_wide(self.volumes.keys())
+    }
+
+    /// Sets, or with `None` forgets, a storage class.
+    pub(crate) fn set_storage_class(&mut self, name: Sym, waits: Option<bool>) {
+        set(&mut self.storage_classes, name, waits);
+    }
+
+    /// The storage classes that are known.
+    pub(crate) fn storage_classes(&self) -> Vec<Name> {
+        cluster_wide(self.storage_classes.keys())
+    }
+
+    /// Sets, or with `None` forgets, a ResourceClaim.
+    pub(crate) fn set_device_claim(&mut self, name: Name, claim: Option<DeviceClaim>) {
+        set(&mut self.device_claims, name, claim);
+    }
+
+    /// The ResourceClaims that are known.
+    pub(crate) fn device_claims(&self) -> Vec<Name> {
+        self.device_claims.keys().copied().collect()
+    }
+
+    /// Sets or forgets a device class.
+    pub(crate) fn set_device_class(&mut self, name: Sym, there: bool) {
+        if there {
+            self.device_classes.insert(name);
+        } else {
+            self.device_classes.remove(&name);
+        }
+    }
+
+    /// The device classes that are known.
+    pub(crate) fn device_classes(&self) -> Vec<Name> {
+        cluster_wide(self.device_classes.iter())
+    }
+
+    /// Why the pod can run nowhere, because of the claims of its volumes.
+    pub(crate) fn volumes_refuse(&self, spec: &PodSpec, names: &Interner) -> Option<String> {
+        let text = |name: Sym| names.text(name);
+        let missing =
+            |claimed: &&Claimed| claimed.kind == ClaimKind::Volume && self.volume_claim(spec, claimed).is_none();
+        if let Some(claimed) = claimed(spec, volume).find(missing) {
+            return Some(format!("persistentvolumeclaim {:?} not found", text(claimed.name)));
+        }
+        for claimed in claimed(spec, volume) {
+            let name = text(claimed.name);
+            let Some(claim) = self.volume_claim(spec, claimed) else {
+                let waiting = "waiting for ephemeral volume controller to create the persistentvolumeclaim";
+                return Some(format!("{waiting} {name:?}"));
+            };
+            if claim.lost {
+                let volume = claim.volume.map(text).unwrap_or_default();
+                return Some(format!(
+                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
+                ));
+            }
+            if claim.deleting {
+                return Some(format!("persistentvolumeclaim {name:?} is being deleted"));
+            }
+            if let Some(pod) = stranger(claimed, claim.controller.as_ref()) {
+                let (namespace, pod) = (text(spec.namespace), text(pod));
+                let why = "(pod is not owner)";
+                return Some(format!("PVC {namespace}/{name} was not created for pod {namespace}/{pod} {why}"));
+            }
+        }
+        let unbound = |claim: &VolumeClaim| !claim.bound && (claim.volume.is_some() || !self.waits(claim));
+        let mut claims = claimed(spec, volume).filter_map(|claimed| self.volume_claim(spec, claimed));
+        claims.any(unbound).then(|| "pod has unbound immediate PersistentVolumeClaims".to_owned())
+    }
+
+    /// Why the volumes of the pod keep it from a node.
+    pub(crate) fn volumes_elsewhere(&self, spec: &PodSpec, node: &NodeInfo, names: &Interner) -> Option<&'static str> {
+        let claims = || claimed(spec, volume).filter_map(|claimed| self.volume_claim(spec, claimed));
+        let mut missing = false;
+        for volume in claims().filter(|claim| claim.bound).filter_map(|claim| claim.volume) {
+            match self.volumes.get(&volume) {
+                Some(terms) if !admits(terms, node, names) => return Some(OTHER_NODE),
+                Some(_) => {}
+                None => missing = true,
+            }
+        }
+        if claims().any(|claim| !claim.bound) {
+            return Some(NO_MATCH);
+        }
+        missing.then_some(NO_VOLUME)
+    }
+
+    /// Why the pod can run nowhere, because of its claims of devices.
+    pub(crate) fn devices_refuse(&self, spec: &PodSpec, names: &Interner) -> Option<String> {
+        let text = |name: Sym| names.text(name);
+        let namespace = text(spec.namespace);
+        for claimed in claimed(spec, device) {
+            if claimed.kind == ClaimKind::DeviceToCome {
+                let pod = claimed.pod.as_ref().map(|(name, _)| text(*name)).unwrap_or_default();
+                return Some(format!("pod \"{namespace}/{pod}\": ResourceClaim not created yet"));
+            }
+            let name = text(claimed.name);
+            let Some(claim) = self.device_claim(spec, claimed) else {
+                return Some(format!("could not find ResourceClaim \"{namespace}/{name}\""));
+            };
+            if claim.deleting {
+                return Some(format!("resourceclaim {name:?} is being deleted"));
+            }
+            if let Some(pod) = stranger(claimed, claim.controller.as_ref()) {
+                let (pod, why) = (text(pod), "(pod is not owner)");
+                return Some(format!(
+                    "ResourceClaim {namespace}/{name} was not created for pod {namespace}/{pod} {why}"
+                ));
+            }
+        }
+        let claims = claimed(spec, device).filter_map(|claimed| self.device_claim(spec, claimed));
+        let mut asked = claims.filter(|claim| claim.allocated.is_none()).flat_map(|claim| &claim.classes);
+        let (request, class) = asked.find(|(_, class)| !self.device_classes.contains(class))?;
+        Some(format!("request {request}: device class {} does not exist", text(*class)))
+    }
+
+    /// Why the devices of the pod keep it from a node.
+    pub(crate) fn devices_elsewhere(&self, spec: &PodSpec, node: &NodeInfo, names: &Interner) -> Option<&'static str> {
+        let claims = || claimed(spec, device).filter_map(|claimed| self.device_claim(spec, claimed));
+        let away = |claim: &DeviceClaim| claim.allocated.as_ref().is_some_and(|nodes| !admits(nodes, node, names));
+        if claims().any(away) {
+            return Some(NO_DEVICE);
+        }
+        claims().any(|claim| claim.allocated.is_none()).then_some(NOT_ALLOCATED)
+    }
+
+    fn waits(&self, claim: &VolumeClaim) -> bool {
+        claim.class.is_some_and(|class| self.storage_classes.get(&class) == Some(&true))
+    }
+
+    fn volume_claim(&self, spec: &PodSpec, claimed: &Claimed) -> Option<&VolumeClaim> {
+        self.volume_claims.get(&(spec.namespace, claimed.name))
+    }
+
+    fn device_claim(&self, spec: &PodSpec, claimed: &Claimed) -> Option<&DeviceClaim> {
+        self.device_claims.get(&(spec.namespace, claimed.name))
+    }
+}
+
+/// Whether a kind is that of a volume's claim.
+pub(crate) fn volume(kind: ClaimKind) -> bool {
+    matches!(kind, ClaimKind::Volume | ClaimKind::Ephemeral)
+}
+
+/// Whether a kind is that of a claim of devices.
+pub(crate) fn device(kind: ClaimKind) -> bool {
+    !volume(kind)
+}
+
+/// The claims of a pod that are of some kinds.
+pub(crate) fn claimed(spec: &PodSpec, is: fn(ClaimKind) -> bool) -> impl Iterator<Item = &Claimed> {
+    spec.claims.iter().flat_map(|claims| claims.iter()).filter(move |claimed| is(claimed.kind))
+}
+
+/// The pod's name, where a claim that has to be made for it was made for another.
+fn stranger(claimed: &Claimed, controller: Option<&Uid>) -> Option<Sym> {
+    let (name, uid) = claimed.pod.as_ref()?;
+    (controller != Some(uid)).then_some(*name)
+}
+
+/// Whether one of the terms holds on a node.
+fn admits(terms: &NodeTerms, node: &NodeInfo, names: &Interner) -> bool {
+    terms.as_ref().is_none_or(|terms| {
+        terms.iter().any(|term| {
+            let labelled = term.labels.iter().all(|wanted| wanted.accepts(node.labels.get(wanted.key), names));
+            let named = term.fields.iter().all(|field| field.wanted == (field.name == node.name));
+            !term.never && labelled && named
+        })
+    })
+}

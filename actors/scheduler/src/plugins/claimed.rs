@@ -1,0 +1,93 @@
+//! The filter that VolumeBinding and DynamicResources share: a pod waits for its claims, and goes where they lead.
+
+use std::sync::Arc;
+
+use crate::bits::BitSet;
+use crate::cluster::{Claims, Cluster, claimed};
+use crate::column::NodeIx;
+use crate::event::{Event, kind};
+use crate::framework::{Filter, Limit, Reason, Scope, Tally};
+use crate::intern::Interner;
+use crate::model::{ClaimKind, NodeInfo, PodInfo, PodSpec};
+
+/// Of which claims it is asked, and what.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    /// The claims.
+    pub(super) is: fn(ClaimKind) -> bool,
+    /// Why the pod can run nowhere.
+    pub(super) refuse: fn(&Claims, &PodSpec, &Interner) -> Option<String>,
+    /// Why it cannot run on a node.
+    pub(super) elsewhere: fn(&Claims, &PodSpec, &NodeInfo, &Interner) -> Option<&'static str>,
+}
+
+/// The events that [`hint`] is asked about.
+pub(super) const EVENTS: u8 = kind::CLAIM | kind::NODE_ADDED | kind::NODE_CHANGED | kind::ITSELF;
+
+struct Claimed {
+    spec: Arc<PodSpec>,
+    asked: Asked,
+}
+
+/// The filter of a pod that has such claims.
+pub(super) fn compile(spec: &Arc<PodSpec>, asked: Asked) -> Option<Box<dyn Filter>> {
+    claimed(spec, asked.is).next()?;
+    Some(Box::new(Claimed { spec: Arc::clone(spec), asked }))
+}
+
+impl Claimed {
+    fn refused(&self, cluster: &Cluster) -> Option<String> {
+        (self.asked.refuse)(&cluster.claims, &self.spec, &cluster.names)
+    }
+
+    fn reason(&self, cluster: &Cluster, node: NodeIx) -> Option<&'static str> {
+        let info = cluster.nodes.info(node)?;
+        (self.asked.elsewhere)(&cluster.claims, &self.spec, info, &cluster.names)
+    }
+}
+
+impl Filter for Claimed {
+    /// Claims change without a node.
+    fn scope(&self, _: &Cluster) -> Scope {
+        Scope::Cluster
+    }
+
+    fn limit(&self, cluster: &Cluster) -> Limit {
+        self.refused(cluster).map_or(Limit::None, |why| Limit::Reject(why.into()))
+    }
+
+    fn reject(&self, cluster: &Cluster, out: &mut BitSet) {
+        if self.refused(cluster).is_some() {
+            out.union_with(&cluster.nodes.live);
+            return;
+        }
+        for node in cluster.nodes.live.iter().filter(|node| self.reason(cluster, *node).is_some()) {
+            out.insert(node);
+        }
+    }
+
+    fn rejects(&self, cluster: &Cluster, node: NodeIx) -> bool {
+        self.refused(cluster).is_some() || self.reason(cluster, node).is_some()
+    }
+
+    fn explain(&self, cluster: &Cluster, failed: &BitSet, tally: &mut Tally) {
+        for node in failed.iter() {
+            if let Some(reason) = self.reason(cluster, node) {
+                tally.add(Reason::Text(reason), node, false);
+            }
+        }
+    }
+}
+
+/// Whether an event may give a pod what it claims.
+pub(super) fn hint(pod: &PodInfo, event: &Event<'_>, is: fn(ClaimKind) -> bool) -> bool {
+    match event {
+        Event::Claim { namespace, name } => {
+            *namespace == pod.spec.namespace && claimed(&pod.spec, is).any(|claimed| claimed.name == *name)
+        }
+        Event::ClaimSource | Event::NodeAdded(_) => true,
+        Event::NodeChanged { old, new } => old.labels != new.labels,
+        Event::Itself { old, new } => old.spec.claims != new.spec.claims,
+        _ => false,
+    }
+}

@@ -1,0 +1,18 @@
+//! VolumeBinding, with the part of VolumeRestrictions that looks for missing claims: a pod waits until the claims of its volumes are bound, and
+//! goes to a node from which the volumes can be reached.
+
+use crate::cluster::{Claims, volume};
+use crate::framework::Plugin;
+
+use super::claimed::{self, Asked, EVENTS};
+
+/// The plugin.
+pub(crate) const ROW: Plugin = Plugin {
+    name: "VolumeBinding",
+    filter: Some(|cluster, spec| claimed::compile(&cluster.spec(spec)?.spec, ASKED)),
+    events: EVENTS,
+    hint: Some(|_, pod, event| claimed::hint(pod, event, volume)),
+    ..Plugin::NONE
+};
+
+const ASKED: Asked = Asked { is: volume, refuse: Claims::volumes_refuse, elsewhere: Claims::volumes_elsewhere };
