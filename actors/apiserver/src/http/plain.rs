@@ -126,7 +126,7 @@ fn is_served(group: &str) -> bool {
     oarlock_schema::resources::GROUPS.iter().any(|(served, _)| *served == group)
 }
 
-fn page_not_found() -> Response<Body> {
+pub(super) fn page_not_found() -> Response<Body> {
     service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
