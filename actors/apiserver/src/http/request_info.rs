@@ -4,13 +4,13 @@ use oarlock_apis::rules::formats;
 use oarlock_meta::FieldSelector;
 use oarlock_schema::Str;
 
-/// Whether a path has slashes without a segment between them. No route has.
+/// Whether a path has slashes without a segment between them. No route has; slashes at the end say nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Slashes {
     /// One slash between two segments.
     #[default]
     Single,
-    /// Two in a row, or more, somewhere behind the first segment.
+    /// Two in a row, or more, between two segments.
     Doubled,
     /// Two in a row, or more, in front of the first segment.
     Leading,
@@ -106,7 +106,7 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
 fn slashes(path: &str) -> Slashes {
     if path.starts_with("//") {
         Slashes::Leading
-    } else if path.contains("//") {
+    } else if path.trim_end_matches('/').contains("//") {
         Slashes::Doubled
     } else {
         Slashes::Single
@@ -281,6 +281,7 @@ mod tests {
     fn slashes_without_a_segment_between_them_are_seen() {
         for (path, slashes) in [
             ("/api/v1/pods/", Slashes::Single),
+            ("/api/v1/namespaces/x/secrets/one//", Slashes::Single),
             ("/api/v1/namespaces/x/pods//log", Slashes::Doubled),
             ("/api/v1/namespaces//pods", Slashes::Doubled),
             ("/api/v1/pods%2F%2Fx", Slashes::Doubled),

@@ -17,7 +17,7 @@ const PATCHES: [&str; 4] = [
     "application/apply-patch+yaml",
 ];
 /// What an answer with an object can be.
-const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+pub(super) const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 /// What a list or a watch can be.
 const STREAMS: [&str; 5] = [
     "application/json",
@@ -79,17 +79,28 @@ pub(super) fn check(
         (_, "list" | "watch") => &STREAMS,
         _ => &OBJECTS,
     };
-    let accept = text(header::ACCEPT);
+    let Err(refused) = acceptable(headers, answers) else { return Ok(()) };
+    let empty = matches!(text(header::CONTENT_LENGTH), "" | "0");
+    match *method {
+        Method::POST | Method::PUT | Method::PATCH if empty => Err(unacceptable(415, "Unsupported Media Type", answers)),
+        _ => Err(refused),
+    }
+}
+
+/// Whether a client takes one of the forms that an answer can have.
+///
+/// # Errors
+/// 406 in the router's words.
+pub(super) fn acceptable(headers: &HeaderMap, answers: &[&str]) -> Result<(), Status> {
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
     if accept.is_empty() || names_one_of(accept, answers) {
         return Ok(());
     }
-    let (code, words) = match *method {
-        Method::POST | Method::PUT | Method::PATCH if matches!(text(header::CONTENT_LENGTH), "" | "0") => {
-            (415, "Unsupported Media Type")
-        }
-        _ => (406, "Not Acceptable"),
-    };
-    Err(Status::not_routed(code, &format!("{code}: {words}\n\nAvailable representations: {}", answers.join(", "))))
+    Err(unacceptable(406, "Not Acceptable", answers))
+}
+
+fn unacceptable(code: u16, words: &str, answers: &[&str]) -> Status {
+    Status::not_routed(code, &format!("{code}: {words}\n\nAvailable representations: {}", answers.join(", ")))
 }
 
 /// Checks a request for a subresource that connects to something: proxies take paths below them, the others are upgraded.

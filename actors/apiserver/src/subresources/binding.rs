@@ -9,7 +9,7 @@ use oarlock_schema::views::core_v1::{Binding, Pod, PodMut};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::update::{Change, modify};
+use crate::verbs::update::{Change, check_precondition, modify};
 
 /// Binds the pod that the URL names.
 ///
@@ -27,21 +27,13 @@ pub(crate) async fn bind(
     check(binding)?;
     let node = binding.target().name().to_owned();
     let pod = Target { subresource: "", ..*target };
+    let key = target.key(target.name)?;
     let (uid, version) = (body.meta().uid().to_owned(), body.meta().resource_version().to_owned());
     let mut change = |old: &Obj, revision: Revision| -> Result<Change, Status> {
         let conflict = |why: String| Err(Status::conflict(&GroupResource::new("", "pods/binding"), pod.name, why));
         let Some(view) = old.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
-        if !uid.is_empty() && uid != old.meta().uid() {
-            return conflict(format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                old.meta().uid()
-            ));
-        }
-        if !version.is_empty() && version != revision.to_string() {
-            return conflict(format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {revision}"
-            ));
-        }
+        check_precondition(&pod, &key, "UID", &uid, old.meta().uid())?;
+        check_precondition(&pod, &key, "ResourceVersion", &version, &revision.to_string())?;
         if old.meta().deletion_timestamp().is_some_and(|t| !t.is_empty()) {
             return conflict(format!("pod {} is being deleted, cannot be assigned to a host", pod.name));
         }
@@ -71,14 +63,14 @@ pub(crate) async fn bind(
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
-/// The body is about the pod that the request was authorized for, as far as it says a name at all.
+/// The body is about the pod that the request was authorized for.
 fn check_place(target: &Target<'_>, body: &Obj) -> Result<(), Status> {
     let (namespace, name) = (body.namespace(), body.name());
     if !namespace.is_empty() && namespace != target.namespace {
         let text = "the namespace of the provided object does not match the namespace sent on the request";
         return Err(Status::bad_request(text));
     }
-    if !name.is_empty() && name != target.name {
+    if name != target.name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
     }
     Ok(())
