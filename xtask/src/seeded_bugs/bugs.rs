@@ -237,4 +237,19 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
     bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
     bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
+    bug(
+        "watch_path_forgets_its_name",
+        "oarlock-apiserver",
+        None,
+        "a_watch_by_path_shows_the_object_it_was_authorized_for_and_no_other",
+    ),
+    bug("namespace_in_a_namespace", "oarlock-apiserver", None, "no_kind_without_namespaces_is_found_in_one"),
+    bug("labels_grant_nothing", "oarlock-apiserver", None, "a_label_or_an_annotation_of_a_role_or_binding_can_grant"),
+    bug("anybody_claims", "oarlock-service-apiserver", Some("all"), "who_may_not_hold_claims_writes_under_none"),
+    bug(
+        "nodes_asked_for_nobody",
+        "oarlock-kubelet",
+        None,
+        "who_may_not_ask_all_nodes_learns_neither_how_many_there_are_nor_which_has_a_pod",
+    ),
 ];
