@@ -65,10 +65,12 @@ impl Query {
         if text.is_empty() {
             return Ok(None);
         }
-        text.parse()
-            .map(Some)
-            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
+        integer(text).map(Some)
     }
+}
+
+fn integer(text: &str) -> Result<i64, Status> {
+    text.parse().map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
 }
 
 /// Options of a get.
@@ -305,7 +307,7 @@ impl Deletion {
     /// Preconditions have no parameter.
     fn of_query(query: &Query) -> Result<Self, Status> {
         Ok(Self {
-            grace: query.number("gracePeriodSeconds")?,
+            grace: query.has("gracePeriodSeconds").then(|| integer(query.get("gracePeriodSeconds"))).transpose()?,
             policy: query.has("propagationPolicy").then(|| query.get("propagationPolicy").to_owned()),
             orphan: query.flag("orphanDependents"),
             dry_run: query.all("dryRun").map(str::to_owned).collect(),

@@ -124,7 +124,9 @@ pub(super) fn method_not_allowed() -> Status {
 fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, &'static [&'static str])>, Status> {
     let missing = Err(Status::not_found_path());
     let everywhere = row.namespaced && info.namespace.is_empty();
-    if info.slashes != Slashes::Single {
+    // Only what is below a proxy may be written in any way.
+    let proxied = info.subresource == "proxy" && !info.name.is_empty() && !(info.scoped && info.namespace.is_empty());
+    if info.slashes != Slashes::Single && !(proxied && info.slashes == Slashes::Doubled) {
         return missing;
     }
     // A kind without namespaces has no path in one. A request there would be authorized in the namespace and act on all of the cluster.
@@ -194,6 +196,20 @@ mod tests {
             (Method::POST, "/api/v1/namespaces/x/pods/y/exec/more"),
         ] {
             assert_eq!(answer(method, target, &[]), 404, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_below_a_proxy_may_have_any_slashes_and_nothing_else_may() {
+        for (target, code) in [
+            ("/api/v1/namespaces/x/pods/y/proxy//a//b", 200),
+            ("/api/v1/nodes/y/proxy/http://a", 200),
+            ("/api/v1/namespaces/x/pods//proxy/a", 404),
+            ("/api/v1/namespaces//pods/y/proxy/a", 404),
+            ("//api/v1/namespaces/x/pods/y/proxy/a", 404),
+            ("/api/v1/namespaces/x/pods/y//proxy", 404),
+        ] {
+            assert_eq!(answer(Method::GET, target, &[]), code, "{target}");
         }
     }
 
