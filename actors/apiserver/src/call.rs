@@ -18,7 +18,10 @@ impl Server {
     /// # Errors
     /// 403 when the caller may not; what [`Server::execute`] says.
     pub async fn call(&self, caller: &Caller, request: Request) -> Result<Reply, Status> {
-        let target = Target::new(request.resource, request.subresource, &request.namespace, &request.name);
+        // A call on a collection acts on all that its options select: no name may stand for it when it is authorized.
+        let collection = matches!(request.call, Call::List(_) | Call::DeleteCollection(..));
+        let name = if collection { "" } else { request.name.as_str() };
+        let target = Target::new(request.resource, request.subresource, &request.namespace, name);
         let fields = match &request.call {
             Call::List(options) | Call::DeleteCollection(options, _) => Some(&options.field_selector),
             _ => None,
@@ -32,6 +35,7 @@ impl Server {
     /// # Errors
     /// The Status with which the call is answered.
     pub async fn execute(&self, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
+        self.authorize_claim(caller)?;
         // Lists and gets prove what they need themselves.
         if call.is_read() || !self.store().is_shared() {
             return self.perform(caller, target, call).await;

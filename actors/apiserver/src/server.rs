@@ -181,6 +181,17 @@ impl Server {
         Ok(self.view().get(&entry.key).is_some_and(|newest| newest.revision == entry.revision))
     }
 
+    /// Authorizes the claim under which a call is made, where there is one: a claim is believed only from who may hold claims, verb `claim` on the
+    /// unit's Assignment. Anybody else would learn from it which unit has which epoch, and have writes recorded under it.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn authorize_claim(&self, caller: &Caller) -> Result<(), Status> {
+        let Some(claim) = caller.fence.as_ref().filter(|_| !seeded_bug!("anybody_claims")) else { return Ok(()) };
+        let assignments = Attributes::resource(&caller.user, "claim", "oarlock.dev", "assignments");
+        self.authorize(&Attributes { version: "v1", name: &claim.unit, ..assignments })
+    }
+
     /// Authorizes a verb on a resource.
     ///
     /// # Errors

@@ -1,8 +1,9 @@
 //! The kubelet's own server (upstream `pkg/kubelet/server`): logs, exec, attach and port-forward for the apiserver, health and figures for whoever
 //! may see them.
 //!
-//! One server answers for all nodes of a process, so that thousands of simulated nodes need one port. Which node is meant follows from the pod
-//! in the path; otherwise from the `Host` header where it is a node's name (our apiserver sets it); otherwise there must be only one.
+//! One server answers for all nodes of a process, so that thousands of simulated nodes need one port. Which node is meant follows from the
+//! authority or `Host` header where that is a node's name (our apiserver sets it); otherwise from the pod in the path, for those who may ask all
+//! nodes; otherwise there must be only one.
 //!
 //! Who asks is known by a client certificate of the cluster's authority or by a token that the apiserver has reviewed; whether they may is what
 //! the apiserver says about `nodes/<subresource>` ([`attributes`]). Nobody is anonymous. The read-only port, where it is asked for, needs
@@ -21,23 +22,28 @@ mod stats;
 
 use std::sync::Arc;
 
-use http::{Method, Request};
+use http::{HeaderMap, Method, Request};
 use hyper::body::Incoming;
+use oarlock_client::Client;
 use oarlock_pki::ClientTrust;
 use oarlock_runtime::gate::Gate;
 use oarlock_runtime::{Phase, System};
 pub use oarlock_serving::access::User;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_serving::access::{Access, Attributes, unauthorized};
 use oarlock_serving::listener::{self as connections, Chain};
 use oarlock_streams::BoxIo;
 
 use crate::fleet::{Fleet, KubeletHandle};
 use answer::{Answer, Refusal};
+use place::Choice;
 
 pub(crate) use listener::LISTENER;
 
 /// Bytes on their way between the apiserver and a kubelet of the same process, each way.
 const PIPE: usize = 64 << 10;
+/// The name under which a right is asked for that must hold at every node.
+const ALL_NODES: &str = "";
 
 /// How a request reached the server.
 #[derive(Clone, Debug)]
@@ -86,41 +92,61 @@ impl Server {
         Some(Box::new(near))
     }
 
+    /// Who asks is known before anything is said, and before any node is asked: how many nodes there are, and which, is nobody's business.
     async fn try_answer(&self, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
-        let path = request.uri().path();
-        let node = match peer {
-            Peer::Inside(_, node) => (**node).clone(),
-            _ => place::node(&self.inner.fleet, path, request.headers()).await?,
-        };
+        let (method, path) = (request.method(), request.uri().path());
         let user = match peer {
-            Peer::Inside(user, _) => Some(user.clone()),
-            Peer::Outside(chain) => {
-                let known = self.inner.access.authenticate(Some(node.client()), chain, request.headers()).await?;
-                Some(known.ok_or_else(unauthorized)?)
+            Peer::Inside(user, node) => {
+                self.authorize(node.client(), node.name(), user, method, path).await?;
+                return route::route(self, node, request).await;
             }
-            Peer::Reader => None,
+            Peer::Outside(chain) => Some(self.authenticate(chain, request.headers()).await?),
+            Peer::Reader if attributes::is_public(path) => None,
+            Peer::Reader => return Err(Refusal::not_found()),
         };
-        match user {
-            Some(user) => self.authorize(&node, &user, request.method(), path).await?,
-            None if attributes::is_public(path) => {}
-            None => return Err(Refusal::not_found()),
+        let fleet = &self.inner.fleet;
+        let host = place::host(request.uri(), request.headers());
+        let chosen = match place::choose(&fleet.names(), host.as_deref()) {
+            Choice::Node(name) => fleet.node(&name).ok_or_else(place::nobody)?,
+            Choice::Any => {
+                if let Some(user) = user.as_ref().filter(|_| !seeded_bug!("nodes_asked_for_nobody")) {
+                    let any = self.any().ok_or_else(place::nobody)?;
+                    self.authorize(any.client(), ALL_NODES, user, method, path).await?;
+                }
+                place::search(fleet, path).await?
+            }
+        };
+        if let Some(user) = &user {
+            self.authorize(chosen.client(), chosen.name(), user, method, path).await?;
         }
-        route::route(self, &node, request).await
+        route::route(self, &chosen, request).await
     }
 
-    /// Lets nobody pass who may not.
+    /// Some node of the process, by whose client the apiserver is asked about tokens and rights.
+    fn any(&self) -> Option<KubeletHandle> {
+        let fleet = &self.inner.fleet;
+        fleet.names().iter().find_map(|name| fleet.node(name))
+    }
+
+    async fn authenticate(&self, chain: &Chain, headers: &HeaderMap) -> Result<Arc<User>, Refusal> {
+        let any = self.any();
+        let known = self.inner.access.authenticate(any.as_ref().map(KubeletHandle::client), chain, headers).await?;
+        known.ok_or_else(unauthorized)
+    }
+
+    /// Lets nobody pass who may not, at this node or at [all](ALL_NODES).
     async fn authorize(
         &self,
-        node: &KubeletHandle,
+        client: &Client,
+        node: &str,
         user: &Arc<User>,
         method: &Method,
         path: &str,
     ) -> Result<(), Refusal> {
         let (verb, subresources) = (attributes::verb(method), attributes::subresources(path));
         for subresource in &subresources {
-            let name = node.name().to_owned();
-            let asked = Attributes::Resource { resource: "nodes", subresource, name };
-            let allowed = self.inner.access.may(node.client(), user, verb, asked).await.map_err(|_| {
+            let asked = Attributes::Resource { resource: "nodes", subresource, name: node.to_owned() };
+            let allowed = self.inner.access.may(client, user, verb, asked).await.map_err(|_| {
                 let name = &user.name;
                 let text = format!(
                     "Authorization error (user={name}, verb={verb}, resource=nodes, subresource={subresource})"
@@ -136,3 +162,6 @@ impl Server {
         Err(Refusal::new(403, text))
     }
 }
+
+#[cfg(test)]
+mod tests;

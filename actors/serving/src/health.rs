@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::slis;
+
 /// What one check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -77,6 +79,7 @@ pub fn answer(question: &Question<'_>, findings: &[Finding]) -> (u16, String) {
         };
     }
     let asked = || findings.iter().filter(|finding| !exclude.contains(&finding.name));
+    slis::observe(endpoint, asked());
     let failed = asked().any(|finding| finding.wrong.is_some() && !finding.informs);
     if !failed && !verbose {
         return (200, "ok".to_owned());

@@ -1,7 +1,7 @@
 //! The HTTPS server of a process: what every part of the crew tells an operator of itself, and the pieces that kubelet and API server share.
 //!
 //! - [`bind`] takes the port and reads the certificate, before anything else is begun; [`serve`] answers there.
-//! - `/healthz`, `/livez`, `/readyz` ([`health`], [`checks`]) are for everybody; `/metrics` ([`metrics`]) and `/debug/actors` ([`actors`]) for whom the
+//! - `/healthz`, `/livez`, `/readyz` ([`health`], [`checks`]) are for everybody; `/metrics` ([`metrics`]), `/metrics/slis` ([`slis`]) and `/debug/actors` ([`actors`]) for whom the
 //!   API server lets see them ([`access`]): upstream's delegated authentication and authorization.
 //! - [`listener`]: bounded connections with times for handshake, head and silence, each a gated task of the listener's actor.
 //!
@@ -17,6 +17,7 @@ pub mod listener;
 pub mod metrics;
 pub mod query;
 mod server;
+pub mod slis;
 pub mod tls;
 
 use std::net::SocketAddr;

@@ -15,6 +15,7 @@ use crate::health::{self, Check, Question};
 use crate::listener::{Chain, Handler};
 use crate::metrics;
 use crate::query::Query;
+use crate::slis;
 
 /// Answers requests. Clones share it.
 #[derive(Clone, Debug)]
@@ -40,15 +41,18 @@ enum Route<'a> {
     /// An endpoint, or one of its checks.
     Health(&'a str, &'a str),
     Metrics,
+    Slis,
     Actors,
 }
 
 impl<'a> Route<'a> {
     fn of(path: &'a str) -> Option<Self> {
-        let (first, rest) = path.trim_start_matches('/').split_once('/').unwrap_or((path.trim_start_matches('/'), ""));
+        let path = path.strip_prefix('/')?;
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
         match (first, rest) {
             ("healthz" | "livez" | "readyz", check) => Some(Self::Health(first, check)),
             ("metrics", "") => Some(Self::Metrics),
+            ("metrics", "slis") => Some(Self::Slis),
             ("debug", "actors") => Some(Self::Actors),
             _ => None,
         }
@@ -86,6 +90,7 @@ impl Server {
                 answer::text(code, text)
             }
             Route::Metrics => metrics::answer(&self.inner.system),
+            Route::Slis => slis::answer(),
             Route::Actors => answer::whole(200, "application/json", actors::json(&self.inner.system)),
         })
     }
@@ -95,7 +100,7 @@ impl Server {
             Route::Health(endpoint, check) => {
                 check.is_empty() || self.checks(endpoint).iter().any(|known| known.name() == *check)
             }
-            Route::Metrics | Route::Actors => true,
+            Route::Metrics | Route::Slis | Route::Actors => true,
         };
         Route::of(path).filter(there)
     }

@@ -10,6 +10,7 @@ pub const TYPES: &[TypeRules] = &[
         .required(&["addressType"])
         .enums(&["addressType"])
         .immutable(&["addressType"])
+        .unchanged_passes(&["endpoints"])
         .validate(endpoint_slice::validate),
     TypeRules::of("discovery/v1.EndpointPort").enums(&["protocol"]),
 ];

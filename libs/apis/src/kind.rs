@@ -61,14 +61,7 @@ pub fn path_segment(name: &str, _prefix: bool) -> Vec<String> {
 /// An address in its canonical form (upstream `ValidateIPAddressName`).
 #[must_use]
 pub fn ip(name: &str, _prefix: bool) -> Vec<String> {
-    let wrong = match name.parse::<std::net::IpAddr>() {
-        Err(_) => Some("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()),
-        Ok(std::net::IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => {
-            Some("must not be an IPv4-mapped IPv6 address".to_owned())
-        }
-        Ok(ip) => (ip.to_string() != name).then(|| format!("must be in canonical form (\"{ip}\")")),
-    };
-    wrong.into_iter().collect()
+    crate::rules::address::strict(name).into_iter().collect()
 }
 
 /// A `generateName` may end in a hyphen: something follows it.

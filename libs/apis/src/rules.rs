@@ -5,6 +5,7 @@ use oarlock_meta::{ErrorList, FieldError, Path, names};
 use oarlock_schema::Value;
 use oarlock_schema::views::Map;
 
+pub mod address;
 pub mod formats;
 pub mod image;
 pub mod object_meta;
@@ -134,12 +135,7 @@ pub fn non_reserved(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An IP address as the older fields take it.
-pub fn ip(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    if !formats::is_ip(text) {
-        errors.push(FieldError::invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"));
-    }
-}
+pub use address::legacy as ip;
 
 /// A port by number or name (upstream `ValidatePortNumOrName`).
 pub fn port_or_name(value: oarlock_schema::IntOrStr<'_>, path: &Path<'_>, errors: &mut ErrorList) {

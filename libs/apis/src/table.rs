@@ -22,6 +22,8 @@ pub struct TypeRules {
     pub non_negative: &'static [&'static str],
     /// Fields that never change once the object exists.
     pub immutable: &'static [&'static str],
+    /// Fields of a kind that a change may leave as they are even if they are wrong: they were stored when they were right.
+    pub unchanged_passes: &'static [&'static str],
     /// Fills in conditional defaults; constant ones come from the schema data just before. Parents come before children.
     pub default: Option<fn(&mut Struct)>,
     /// The node as validation sees it, where that is not as it stands (claims of a StatefulSet are volumes of its pods).
@@ -48,6 +50,7 @@ impl TypeRules {
             enums: &[],
             non_negative: &[],
             immutable: &[],
+            unchanged_passes: &[],
             default: None,
             seen_as: None,
             validate: None,
@@ -79,6 +82,12 @@ impl TypeRules {
     #[must_use]
     pub const fn immutable(mut self, fields: &'static [&'static str]) -> Self {
         self.immutable = fields;
+        self
+    }
+    /// With fields of a kind that are not looked at while they stay the same.
+    #[must_use]
+    pub const fn unchanged_passes(mut self, fields: &'static [&'static str]) -> Self {
+        self.unchanged_passes = fields;
         self
     }
     /// With defaults.

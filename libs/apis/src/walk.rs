@@ -1,5 +1,7 @@
 //! One visit of an object that calls the rules of each node's type.
 
+use std::borrow::Cow;
+
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::{FieldId, Obj, Resource, Shape, Struct, Value};
 
@@ -133,12 +135,22 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
 pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
     let mut errors = object_meta::validate_change(resource, kind_rules(resource.ty), endpoint, new, old);
     if !matches!(endpoint, "status" | "finalize" | "binding") {
-        validate_nodes(new, &mut errors);
+        validate_nodes(&without_passing(new, old), &mut errors);
     }
     if endpoint.is_empty() {
         compare(new, old, &Path::ROOT, &mut errors);
     }
     errors
+}
+
+/// The object without what the change leaves as it was and upstream looks at in a change only if it does not.
+fn without_passing<'a>(new: &'a Obj, old: &Obj) -> Cow<'a, Obj> {
+    let fields = slot(new.ty()).and_then(|slot| slot.rules).map_or(&[][..], |rules| rules.unchanged_passes);
+    let mut seen = Cow::Borrowed(new);
+    for field in fields.iter().filter(|field| new.get(field).is_some() && new.get(field) == old.get(field)) {
+        seen.to_mut().remove_name(field);
+    }
+    seen
 }
 
 /// Warnings about an object.

@@ -36,6 +36,12 @@ pub fn quote(text: &str) -> String {
     out
 }
 
+/// Whether Go's `unicode.IsPrint` holds for a character.
+#[must_use]
+pub fn is_printable(c: char) -> bool {
+    if c.is_ascii() { matches!(c, ' '..='~') } else { printable(c) }
+}
+
 /// The standard library hides its table of printable characters behind `escape_debug`, which escapes combining
 /// marks only at the start of a text; so the character is asked for in second place.
 fn printable(c: char) -> bool {

@@ -254,4 +254,19 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("condition_without_time", "oarlock-scheduler", None, "a_pod_whose_first_condition_has_no_time_is_told_of"),
     bug("refusals_unseen", "oarlock-informer", None, "a_write_that_is_refused_is_counted_each_time_and_told_of_once"),
     bug("pod_without_its_claim", "oarlock-scheduler", None, "a_pod_waits_for_its_claims"),
+    bug(
+        "watch_path_forgets_its_name",
+        "oarlock-apiserver",
+        None,
+        "a_watch_by_path_shows_the_object_it_was_authorized_for_and_no_other",
+    ),
+    bug("namespace_in_a_namespace", "oarlock-apiserver", None, "no_kind_without_namespaces_is_found_in_one"),
+    bug("labels_grant_nothing", "oarlock-apiserver", None, "a_label_or_an_annotation_of_a_role_or_binding_can_grant"),
+    bug("anybody_claims", "oarlock-service-apiserver", Some("all"), "who_may_not_hold_claims_writes_under_none"),
+    bug(
+        "nodes_asked_for_nobody",
+        "oarlock-kubelet",
+        None,
+        "who_may_not_ask_all_nodes_learns_neither_how_many_there_are_nor_which_has_a_pod",
+    ),
 ];

@@ -1,4 +1,7 @@
-//! What the crew may do for itself: say who is there (Leases in kube-system) and who works for which unit (Assignments).
+//! What the crew may do for itself: say who is there (Leases in kube-system) and who works for which unit (Assignments), and write under a claim
+//! to a unit.
+
+use std::collections::BTreeSet;
 
 use oarlock_meta::Status;
 use oarlock_schema::resource;
@@ -9,21 +12,31 @@ use super::reconcile::{Desired, Repair};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 const NAME: &str = "oarlock:mesh";
+/// Who writes under claims: a claim of anybody else is refused (`Server::authorize_claim`).
+const CLAIMS: &str = "oarlock:claims";
 const EVERYTHING: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 /// The processes that share work among themselves.
 const CREW: [&str; 3] = ["system:cloud-controller-manager", "system:kube-controller-manager", "system:kube-scheduler"];
 
-/// Roles and bindings.
+/// Roles and bindings. `controllers` are the accounts of kube-system under which controllers write.
 ///
 /// # Errors
 /// 500 when the schema lacks RBAC.
-pub(super) fn all() -> Result<[Desired; 4], Status> {
+pub(super) fn all(controllers: &BTreeSet<String>) -> Result<[Desired; 6], Status> {
     let metadata = json!({"name": NAME});
     let inside = json!({"name": NAME, "namespace": "kube-system"});
     let assignments = json!([{"apiGroups": ["oarlock.dev"], "resources": ["assignments"], "verbs": EVERYTHING}]);
     let leases = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": EVERYTHING}]);
     let subjects: Vec<Value> =
         CREW.iter().map(|user| json!({"apiGroup": GROUP, "kind": "User", "name": user})).collect();
+    let claims = json!([{"apiGroups": ["oarlock.dev"], "resources": ["assignments"], "verbs": ["claim"]}]);
+    let account = |name: &String| json!({"kind": "ServiceAccount", "namespace": "kube-system", "name": name});
+    let claimants: Vec<Value> = subjects.iter().cloned().chain(controllers.iter().map(account)).collect();
+    let claimed = json!({
+        "metadata": {"name": CLAIMS},
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": CLAIMS},
+        "subjects": claimants,
+    });
     let to = |kind: &str| json!({"apiGroup": GROUP, "kind": kind, "name": NAME});
     let (rules, bound) = (Repair::AddItems("rules"), Repair::AddItems("subjects"));
     let cluster = json!({"metadata": metadata, "roleRef": to("ClusterRole"), "subjects": subjects});
@@ -33,6 +46,8 @@ pub(super) fn all() -> Result<[Desired; 4], Status> {
         rbac("clusterrolebindings", cluster, bound)?,
         rbac("roles", json!({"metadata": inside, "rules": leases}), rules)?,
         rbac("rolebindings", local, bound)?,
+        rbac("clusterroles", json!({"metadata": {"name": CLAIMS}, "rules": claims}), rules)?,
+        rbac("clusterrolebindings", claimed, bound)?,
     ])
 }
 

@@ -1,9 +1,11 @@
 //! The objects of an empty cluster: recorded ones (`actors/registry/data/bootstrap.json`) and those that depend on this server.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use oarlock_meta::Status;
 use oarlock_runtime::clock;
+use oarlock_schema::views::rbac_v1::{ClusterRoleBinding, RoleBinding};
 use oarlock_schema::{Obj, Resource, Value, resource, resource_of_kind};
 
 use super::reconcile::{Desired, Repair};
@@ -21,9 +23,20 @@ pub(super) fn all(server: &Server) -> Result<Vec<Desired>, Status> {
     objects.push(authentication(server)?);
     objects.push(token_tracking()?);
     objects.push(kubelet_client()?);
-    objects.extend(super::mesh::all()?);
+    objects.extend(super::mesh::all(&controllers(&objects))?);
     objects.extend(super::cloud::all()?);
     Ok(objects)
+}
+
+/// The accounts of kube-system to which upstream binds the roles of its controllers.
+fn controllers(recorded: &[Desired]) -> BTreeSet<String> {
+    let subjects = recorded.iter().filter(|one| one.obj.name().starts_with("system:controller:")).flat_map(|one| {
+        let cluster = one.obj.view::<ClusterRoleBinding<'_>>().map(|binding| binding.subjects());
+        cluster.or_else(|| one.obj.view::<RoleBinding<'_>>().map(|binding| binding.subjects()))
+    });
+    let accounts = subjects.flat_map(|subjects| subjects.iter());
+    let inside = accounts.filter(|one| one.kind() == "ServiceAccount" && one.namespace() == "kube-system");
+    inside.map(|one| one.name().to_owned()).collect()
 }
 
 fn recorded() -> Result<Vec<Desired>, Status> {
@@ -121,4 +134,20 @@ fn authentication(server: &Server) -> Result<Desired, Status> {
         obj.set_at(&["data", key], value);
     }
     Ok(Desired { resource: row, obj, repair: Repair::Replace(&["data"]) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_of_upstream_may_write_under_a_claim_and_no_other_account() {
+        let controllers = controllers(&recorded().unwrap());
+        for account in ["deployment-controller", "generic-garbage-collector", "node-controller", "service-controller"] {
+            assert!(controllers.contains(account), "{account} of {controllers:?}");
+        }
+        for account in ["kube-dns", "kube-scheduler", "default"] {
+            assert!(!controllers.contains(account), "{account}");
+        }
+    }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use oarlock_client::{
     DeleteOptions, FieldValidation, GetOptions, ListOptions, Propagation, VersionMatch, WriteOptions,
 };
+use oarlock_meta::quote::is_printable;
 use oarlock_meta::{ErrorList, FieldError, FieldSelector, GroupKind, LabelSelector, Path, Revision, Status};
 use oarlock_schema::views::meta_v1::DeleteOptions as View;
 use oarlock_schema::{Obj, Str};
+use oarlock_seeded_bug::seeded_bug;
 
 use super::request_info::{flag, pairs};
 
@@ -63,10 +65,12 @@ impl Query {
         if text.is_empty() {
             return Ok(None);
         }
-        text.parse()
-            .map(Some)
-            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
+        integer(text).map(Some)
     }
+}
+
+fn integer(text: &str) -> Result<i64, Status> {
+    text.parse().map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax")))
 }
 
 /// Options of a get.
@@ -113,6 +117,23 @@ pub fn list(query: &Query, watch: bool) -> Result<ListOptions, Status> {
         allow_bookmarks: query.flag("allowWatchBookmarks") == Some(true),
         timeout: seconds.map(Duration::from_secs),
     })
+}
+
+/// Narrows a list or watch to the object that its request names, which is all that it has been authorized for.
+///
+/// # Errors
+/// 400 where a field selector says another name, or none.
+pub fn narrow(mut options: ListOptions, name: &str) -> Result<ListOptions, Status> {
+    const NAME: &str = "metadata.name";
+    if name.is_empty() || seeded_bug!("watch_path_forgets_its_name") {
+        return Ok(options);
+    }
+    if options.field_selector.is_empty() {
+        options.field_selector = FieldSelector::equal(NAME, name);
+    } else if options.field_selector.exact(NAME) != Some(name) {
+        return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+    }
+    Ok(options)
 }
 
 fn version_match(query: &Query, watch: bool, initial: Option<bool>) -> Result<Option<VersionMatch>, Status> {
@@ -179,12 +200,16 @@ fn version_match(query: &Query, watch: bool, initial: Option<bool>) -> Result<Op
 /// 422 for unknown words and for `force` where it does not belong.
 pub fn write(query: &Query, kind: &str, apply: bool) -> Result<WriteOptions, Status> {
     let mut errors = ErrorList::default();
-    let dry_run = dry_run(query, &mut errors);
+    let dry_run = dry_run(query.all("dryRun"), &mut errors);
     let manager = query.get("fieldManager");
     const MANAGER_MAX: usize = 128;
     let path = Path::new("fieldManager");
     if manager.len() > MANAGER_MAX {
         errors.push(FieldError::too_long(&path, MANAGER_MAX));
+    }
+    for (at, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
+        let text = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+        errors.push(FieldError::invalid(&path, manager, text));
     }
     if apply && manager.is_empty() {
         errors.push(FieldError::required(&path, "is required for apply patch"));
@@ -215,21 +240,22 @@ pub fn write(query: &Query, kind: &str, apply: bool) -> Result<WriteOptions, Sta
     })
 }
 
-/// Options of a deletion: the body's, or if there is none the query's.
+/// Options of a deletion: the body's, or where there is no body the query's. A body silences the query altogether.
 ///
 /// # Errors
 /// 422 for policies that do not exist or exclude one another.
 pub fn delete(query: &Query, body: Option<&Obj>) -> Result<DeleteOptions, Status> {
+    let asked = match body {
+        Some(body) => Deletion::of_body(body)?,
+        None => Deletion::of_query(query)?,
+    };
     let mut errors = ErrorList::default();
-    let view = body.and_then(|b| b.view::<View<'_>>());
-    let policy =
-        view.and_then(|v| v.propagation_policy()).map(str::to_owned).or_else(|| text_of(query, "propagationPolicy"));
-    let orphan = view.and_then(|v| v.orphan_dependents()).or_else(|| query.flag("orphanDependents"));
-    if orphan.is_some() && policy.is_some() {
+    let policy = asked.policy.as_deref();
+    if let (Some(policy), Some(_)) = (policy, asked.orphan) {
         let text = "orphanDependents and deletionPropagation cannot be both set";
-        errors.push(FieldError::invalid(&Path::new("propagationPolicy"), policy.as_deref().unwrap_or(""), text));
+        errors.push(FieldError::invalid(&Path::new("propagationPolicy"), policy, text));
     }
-    let propagation = match (policy.as_deref(), orphan) {
+    let propagation = match (policy, asked.orphan) {
         (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
         (Some("Foreground"), _) => Some(Propagation::Foreground),
         (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
@@ -240,33 +266,65 @@ pub fn delete(query: &Query, body: Option<&Obj>) -> Result<DeleteOptions, Status
         }
         (None, None) => None,
     };
-    let mut dry_run = dry_run(query, &mut errors);
-    dry_run |= view.is_some_and(|v| v.dry_run().iter().any(|d| d == "All"));
+    let dry_run = dry_run(asked.dry_run.iter().map(String::as_str), &mut errors);
     refuse("DeleteOptions", &errors)?;
-    let preconditions = view.and_then(|v| v.preconditions());
-    let revision = preconditions.and_then(|p| p.resource_version());
     Ok(DeleteOptions {
-        grace_period_seconds: view.and_then(|v| v.grace_period_seconds()).or(query.number("gracePeriodSeconds")?),
+        grace_period_seconds: asked.grace,
         propagation,
-        uid: preconditions.and_then(|p| p.uid()).map(Str::new),
-        // A text that is no revision cannot match one.
-        resource_version: revision.map(|r| Revision(r.parse().unwrap_or(u64::MAX))),
+        uid: asked.uid,
+        resource_version: asked.resource_version,
         dry_run,
     })
 }
 
-fn text_of(query: &Query, name: &str) -> Option<String> {
-    query.has(name).then(|| query.get(name).to_owned())
+/// Options of a deletion as they were sent.
+#[derive(Default)]
+struct Deletion {
+    grace: Option<i64>,
+    policy: Option<String>,
+    orphan: Option<bool>,
+    dry_run: Vec<String>,
+    uid: Option<Str>,
+    resource_version: Option<Revision>,
 }
 
-fn dry_run(query: &Query, errors: &mut ErrorList) -> bool {
-    if query.all("dryRun").any(|v| v != "All") {
+impl Deletion {
+    fn of_body(body: &Obj) -> Result<Self, Status> {
+        let Some(view) = body.view::<View<'_>>() else { return Err(Status::internal_error("no DeleteOptions")) };
+        let preconditions = view.preconditions();
+        let revision = preconditions.and_then(|p| p.resource_version());
+        Ok(Self {
+            grace: view.grace_period_seconds(),
+            policy: view.propagation_policy().map(str::to_owned),
+            orphan: view.orphan_dependents(),
+            dry_run: view.dry_run().iter().map(str::to_owned).collect(),
+            uid: preconditions.and_then(|p| p.uid()).map(Str::new),
+            // A text that is no revision cannot match one.
+            resource_version: revision.map(|r| Revision(r.parse().unwrap_or(u64::MAX))),
+        })
+    }
+
+    /// Preconditions have no parameter.
+    fn of_query(query: &Query) -> Result<Self, Status> {
+        Ok(Self {
+            grace: query.has("gracePeriodSeconds").then(|| integer(query.get("gracePeriodSeconds"))).transpose()?,
+            policy: query.has("propagationPolicy").then(|| query.get("propagationPolicy").to_owned()),
+            orphan: query.flag("orphanDependents"),
+            dry_run: query.all("dryRun").map(str::to_owned).collect(),
+            ..Self::default()
+        })
+    }
+}
+
+fn dry_run<'a>(asked: impl Iterator<Item = &'a str>, errors: &mut ErrorList) -> bool {
+    let asked: Vec<&str> = asked.collect();
+    if asked.iter().any(|value| *value != "All") {
         // Upstream shows the whole list, whichever value is wrong.
-        let all: Vec<_> = query.all("dryRun").map(|value| format!("{value:?}")).collect();
+        let all: Vec<_> = asked.iter().map(|value| format!("{value:?}")).collect();
         let shown = format!("[{}]", all.join(","));
         errors.push(FieldError::not_supported(&Path::new("dryRun"), oarlock_meta::field::Raw(&shown), &["All"]));
     }
-    query.all("dryRun").any(|v| v == "All")
+    asked.contains(&"All")
 }
 
 fn refuse(kind: &str, errors: &ErrorList) -> Result<(), Status> {
@@ -274,4 +332,72 @@ fn refuse(kind: &str, errors: &ErrorList) -> Result<(), Status> {
         return Ok(());
     }
     Err(Status::invalid(&GroupKind::new("meta.k8s.io", kind), "", errors.as_slice()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(json: &str) -> Obj {
+        let ty = oarlock_schema::type_named("meta/v1.DeleteOptions").unwrap();
+        crate::http::body::delete_options(oarlock_codec::negotiate::Format::Json, &json.to_owned().into(), ty).unwrap()
+    }
+
+    #[test]
+    fn a_body_silences_the_options_of_the_query() {
+        let query = Query::new("gracePeriodSeconds=5&propagationPolicy=Foreground&dryRun=All");
+        let asked = delete(&query, None).unwrap();
+        assert_eq!(
+            (asked.grace_period_seconds, asked.propagation, asked.dry_run),
+            (Some(5), Some(Propagation::Foreground), true)
+        );
+        assert_eq!(delete(&query, Some(&body("{}"))).unwrap(), DeleteOptions::default());
+        let one = body(r#"{"gracePeriodSeconds":7,"dryRun":["All"],"preconditions":{"uid":"a","resourceVersion":"3"}}"#);
+        let asked = delete(&Query::new("gracePeriodSeconds=many&dryRun=no"), Some(&one)).unwrap();
+        assert_eq!((asked.grace_period_seconds, asked.dry_run), (Some(7), true));
+        assert_eq!((asked.uid.as_deref(), asked.resource_version), (Some("a"), Some(Revision(3))));
+    }
+
+    #[test]
+    fn what_a_body_says_of_a_deletion_is_checked_as_the_query_is() {
+        for (json, message) in [
+            (r#"{"dryRun":["All","no"]}"#, r#"dryRun: Unsupported value: ["All","no"]: supported values: "All""#),
+            (r#"{"propagationPolicy":"x"}"#, r#"propagationPolicy: Unsupported value: "x""#),
+            (r#"{"propagationPolicy":"Orphan","orphanDependents":true}"#, "cannot be both set"),
+        ] {
+            let status = delete(&Query::default(), Some(&body(json))).unwrap_err();
+            assert_eq!(status.code, 422, "{status:?}");
+            assert!(status.message.contains(message), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn a_field_manager_has_printable_characters_only() {
+        let refused = write(&Query::new("fieldManager=a%0Ab%E2%80%8B"), "PatchOptions", true).unwrap_err();
+        assert_eq!(refused.code, 422);
+        for wrong in ["invalid character U+000A (at position 1)", "invalid character U+200B (at position 3)"] {
+            assert!(refused.message.contains(wrong), "{}", refused.message);
+        }
+        assert_eq!(write(&Query::new("fieldManager=a+%C3%A9"), "CreateOptions", false).unwrap().field_manager, "a é");
+    }
+
+    #[test]
+    fn a_watch_by_path_shows_the_object_it_was_authorized_for_and_no_other() {
+        let options = |query: &str, path: &str| {
+            let info = crate::http::request_info::parse(&http::Method::GET, path, query).unwrap();
+            narrow(list(&Query::new(query), info.verb == "watch")?, &info.name)
+        };
+        let path = "/api/v1/watch/namespaces/t/secrets/one";
+        let narrowed = options("", path).unwrap();
+        assert_eq!(narrowed.field_selector, FieldSelector::equal("metadata.name", "one"));
+        // What is narrowed more than that stays so.
+        let narrowed = options("fieldSelector=metadata.name%3Done,type%3DOpaque", path).unwrap();
+        assert_eq!(narrowed.field_selector.requirements().len(), 2);
+        for other in ["metadata.name%3Dtwo", "metadata.name!%3Done", "type%3DOpaque"] {
+            let refused = options(&format!("fieldSelector={other}"), path).unwrap_err();
+            let text = "fieldSelector metadata.name doesn't match requested name";
+            assert_eq!((refused.code, refused.message.as_str()), (400, text), "{other}");
+        }
+        assert!(options("", "/api/v1/namespaces/t/secrets").unwrap().field_selector.is_empty());
+    }
 }

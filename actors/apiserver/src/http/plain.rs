@@ -31,22 +31,22 @@ pub fn answer(
     accept: Option<&str>,
 ) -> Result<Response<Body>, Status> {
     let query = Query::new(query);
-    let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+    // What upstream's router serves has one method, a form, and slashes behind it that say nothing; the handlers of other paths look at none of
+    // them.
+    let routed = ["/api", "/apis", "/version", "/openid", "/.well-known"].iter().any(|root| below(path, root));
+    let path = if routed { path.trim_end_matches('/') } else { path };
     let segments: Vec<&str> = path.split('/').skip(1).collect();
-    // What upstream's router serves has one method; the handlers of other paths do not look at it.
-    let routed = matches!(segments.first(), Some(&("api" | "apis" | "version" | "openid" | ".well-known")));
-    if routed && request.method() != Method::GET {
-        return match segments.as_slice() {
-            ["apis", group, ..] if !is_served(group) => Ok(page_not_found()),
-            _ => Err(routes::method_not_allowed()),
-        };
+    if routed {
+        route(&segments, request)?;
     }
     if matches!(segments.as_slice(), ["api" | "apis"] | ["api", "v1"] | ["apis", _] | ["apis", _, _])
         && !(segments.len() == 1 && wants_aggregated(accept))
+        && segments.get(1).is_none_or(|group| *group == "v1" || is_served(group))
     {
         negotiate::output(accept.unwrap_or(""), Endpoint::PLAIN)?;
     }
     match segments.as_slice() {
+        ["healthz" | "livez" | "readyz", ""] => Ok(page_not_found()),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::answer(server, &segments, &query)),
         ["version"] => Ok(json(version::document())),
         ["metrics"] => Ok(service::text(
@@ -54,6 +54,9 @@ pub fn answer(
             oarlock_serving::metrics::MEDIA,
             oarlock_serving::metrics::text(server.system()),
         )),
+        ["metrics", "slis"] => {
+            Ok(service::text(StatusCode::OK, oarlock_serving::metrics::MEDIA, oarlock_serving::slis::text()))
+        }
         ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, request)),
         ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, request)),
         ["api"] => {
@@ -79,6 +82,27 @@ pub fn answer(
         [""] => Ok(json(root_paths())),
         _ => Ok(page_not_found()),
     }
+}
+
+/// Whether upstream's router has a route: first the method is looked at, then what the client takes.
+fn route(segments: &[&str], request: &Request<Incoming>) -> Result<(), Status> {
+    if matches!(segments, ["apis", group, ..] if !is_served(group)) {
+        return Ok(());
+    }
+    if request.method() != Method::GET {
+        return Err(routes::method_not_allowed());
+    }
+    let forms: &[&str] = match segments {
+        ["version"] | [".well-known", "openid-configuration"] => &["application/json"],
+        ["openid", "v1", "jwks"] => &["application/jwk-set+json"],
+        ["api" | "apis"] | ["api", "v1"] | ["apis", _] | ["apis", _, _] => &routes::OBJECTS,
+        _ => return Ok(()),
+    };
+    routes::acceptable(request.headers(), forms)
+}
+
+fn below(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn wants_aggregated(accept: Option<&str>) -> bool {
@@ -126,7 +150,7 @@ fn is_served(group: &str) -> bool {
     oarlock_schema::resources::GROUPS.iter().any(|(served, _)| *served == group)
 }
 
-fn page_not_found() -> Response<Body> {
+pub(super) fn page_not_found() -> Response<Body> {
     service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
@@ -150,6 +174,7 @@ fn root_paths() -> String {
         "/healthz",
         "/livez",
         "/metrics",
+        "/metrics/slis",
         "/openapi/v2",
         "/openapi/v3",
         "/openapi/v3/",

@@ -1,6 +1,20 @@
 //! What a request is about, read from method, path and query alone (upstream: `RequestInfoFactory`).
 
+use oarlock_apis::rules::formats;
+use oarlock_meta::FieldSelector;
 use oarlock_schema::Str;
+
+/// Whether a path has slashes without a segment between them. No route has; slashes at the end say nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Slashes {
+    /// One slash between two segments.
+    #[default]
+    Single,
+    /// Two in a row, or more, between two segments.
+    Doubled,
+    /// Two in a row, or more, in front of the first segment.
+    Leading,
+}
 
 /// A parsed request line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,12 +33,18 @@ pub struct RequestInfo {
     pub resource: Str,
     /// Subresource, empty if none.
     pub subresource: Str,
-    /// Object name, empty for collections.
+    /// Object name, empty for collections: the path's, or the one that a list's or watch's selector on `metadata.name` requires.
     pub name: Str,
     /// Path segments behind the subresource (proxy paths).
     pub rest: Str,
     /// The path is one of the old `/watch/` paths.
     pub watch_path: bool,
+    /// A namespace stands in front of the resource (`/namespaces/<namespace>/<resource>`); the name of a Namespace is none.
+    pub scoped: bool,
+    /// Slashes of the path.
+    pub slashes: Slashes,
+    /// The decoded path, where it names no resource.
+    pub path: Str,
 }
 
 /// Why a path cannot be one.
@@ -43,6 +63,7 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
     // As in upstream's server an encoded slash is a slash, and nothing between two slashes is an empty segment.
     let decoded = if path.contains('%') { Some(decode(path)?) } else { None };
     let path = decoded.as_deref().unwrap_or(path);
+    info.slashes = slashes(path);
     let mut segments: Vec<Str> = path.trim_matches('/').split('/').map(Str::new).collect();
     let prefix = match segments.first().map(Str::as_str) {
         Some("api") if segments.len() >= 3 => 1,
@@ -50,20 +71,22 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
             info.group = segments.get(1).cloned().unwrap_or_default();
             2
         }
-        _ => return Ok(info),
+        _ => {
+            info.path = path.into();
+            return Ok(info);
+        }
     };
     info.version = segments.get(prefix).cloned().unwrap_or_default();
     let mut parts: std::collections::VecDeque<Str> = segments.drain(prefix + 1..).collect();
-    let legacy_watch = parts.front().is_some_and(|s| s == "watch") && parts.len() > 1;
-    if legacy_watch {
+    info.watch_path = parts.front().is_some_and(|s| s == "watch") && parts.len() > 1;
+    if info.watch_path {
         parts.pop_front();
     }
-    info.watch_path = legacy_watch;
     if parts.front().is_some_and(|s| s == "namespaces") && parts.len() > 1 {
         // `namespaces/x` is the object x; with a resource behind it that is no subresource of namespaces it is a scope.
-        let scope = parts.get(2).is_some_and(|s| !matches!(s.as_str(), "status" | "finalize"));
+        info.scoped = parts.get(2).is_some_and(|s| !matches!(s.as_str(), "status" | "finalize"));
         info.namespace = parts.get(1).cloned().unwrap_or_default();
-        if scope {
+        if info.scoped {
             parts.drain(..2);
         }
     }
@@ -72,11 +95,22 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
     info.name = parts.pop_front().unwrap_or_default();
     info.subresource = parts.pop_front().unwrap_or_default();
     info.rest = parts.into_iter().collect::<Vec<_>>().join("/").into();
-    info.verb = resource_verb(method, &info.name, query, legacy_watch);
-    if matches!(info.verb, "list" | "watch" | "deletecollection") && info.name.is_empty() {
+    info.verb = resource_verb(method, &info.name, query, info.watch_path);
+    // The deletion of a collection is one of all that is selected, whatever its selector says, and the old watch paths name an object themselves.
+    if matches!(info.verb, "list" | "watch") && !info.watch_path && info.name.is_empty() {
         info.name = single_name(query).unwrap_or_default();
     }
     Ok(info)
+}
+
+fn slashes(path: &str) -> Slashes {
+    if path.starts_with("//") {
+        Slashes::Leading
+    } else if path.trim_end_matches('/').contains("//") {
+        Slashes::Doubled
+    } else {
+        Slashes::Single
+    }
 }
 
 fn method_verb(method: &http::Method) -> &'static str {
@@ -93,8 +127,10 @@ fn method_verb(method: &http::Method) -> &'static str {
 }
 
 fn resource_verb(method: &http::Method, name: &str, query: &str, legacy_watch: bool) -> &'static str {
+    if legacy_watch {
+        return "watch";
+    }
     match *method {
-        http::Method::GET | http::Method::HEAD if legacy_watch => "watch",
         http::Method::GET | http::Method::HEAD if wants_watch(query) && (name.is_empty()) => "watch",
         http::Method::GET | http::Method::HEAD if name.is_empty() => "list",
         http::Method::GET | http::Method::HEAD => "get",
@@ -116,14 +152,13 @@ pub fn flag(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
-/// `fieldSelector=metadata.name=x` on a collection is a request about x.
+/// `fieldSelector=metadata.name=x` on a collection is a request about x. The selector is read as the verb will read it: what is authorized here
+/// is what is served then.
 fn single_name(query: &str) -> Option<Str> {
-    let selector = pairs(query).find(|(k, _)| k == "fieldSelector")?.1;
-    let name = selector.split(',').find_map(|term| {
-        let value = term.strip_prefix("metadata.name=")?;
-        Some(value.strip_prefix('=').unwrap_or(value))
-    })?;
-    Some(Str::new(name))
+    let text = pairs(query).find(|(k, _)| k == "fieldSelector")?.1;
+    let selector = FieldSelector::parse(&text).ok()?;
+    let name = selector.exact("metadata.name")?;
+    formats::path_segment(name).is_empty().then(|| Str::new(name))
 }
 
 /// Decoded key-value pairs of a query string; pairs that do not decode are left out.
@@ -193,8 +228,74 @@ mod tests {
     }
 
     #[test]
-    fn a_name_selector_on_a_collection_names_the_object() {
+    fn a_name_selector_on_a_list_or_watch_names_the_object() {
         assert_eq!(info(&http::Method::GET, "/api/v1/nodes?fieldSelector=metadata.name%3Dn1").name, "n1");
+        assert_eq!(info(&http::Method::GET, "/api/v1/nodes?watch=1&fieldSelector=metadata.name%3D%3Dn1").name, "n1");
+    }
+
+    #[test]
+    fn a_collection_is_deleted_under_no_name() {
+        let deletion = info(&http::Method::DELETE, "/api/v1/namespaces/x/secrets?fieldSelector=metadata.name%3Done");
+        assert_eq!((deletion.verb, deletion.name.as_str()), ("deletecollection", ""));
+    }
+
+    #[test]
+    fn a_selector_names_only_what_it_requires() {
+        for selector in [
+            // An escaped comma is part of a value.
+            r"metadata.name!=a\,metadata.name=one",
+            "metadata.name!=one",
+            "metadata.name=a/b",
+            "metadata.name=..",
+            "metadata.name=one,type",
+            "metadata.names=one",
+        ] {
+            let query = selector.replace('%', "%25").replace('=', "%3D").replace('\\', "%5C");
+            assert_eq!(single_name(&format!("fieldSelector={query}")), None, "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_watch_path_watches_what_it_names_and_nothing_that_its_query_says() {
+        let one = info(&http::Method::GET, "/api/v1/watch/namespaces/x/secrets/one");
+        assert_eq!((one.verb, one.namespace.as_str(), one.name.as_str()), ("watch", "x", "one"));
+        let all = info(&http::Method::GET, "/api/v1/watch/namespaces/x/secrets?fieldSelector=metadata.name%3Done");
+        assert_eq!((all.verb, all.name.as_str()), ("watch", ""));
+        assert_eq!(info(&http::Method::DELETE, "/api/v1/watch/namespaces/x/secrets/one").verb, "watch");
+    }
+
+    #[test]
+    fn a_namespace_in_front_of_a_resource_is_a_scope() {
+        for (path, scoped) in [
+            ("/api/v1/namespaces/x/pods", true),
+            ("/api/v1/namespaces/x/namespaces/y", true),
+            ("/api/v1/namespaces/x", false),
+            ("/api/v1/namespaces/x/status", false),
+            ("/api/v1/nodes/x", false),
+        ] {
+            assert_eq!(info(&http::Method::GET, path).scoped, scoped, "{path}");
+        }
+    }
+
+    #[test]
+    fn slashes_without_a_segment_between_them_are_seen() {
+        for (path, slashes) in [
+            ("/api/v1/pods/", Slashes::Single),
+            ("/api/v1/namespaces/x/secrets/one//", Slashes::Single),
+            ("/api/v1/namespaces/x/pods//log", Slashes::Doubled),
+            ("/api/v1/namespaces//pods", Slashes::Doubled),
+            ("/api/v1/pods%2F%2Fx", Slashes::Doubled),
+            ("//api/v1/pods", Slashes::Leading),
+            ("/%2Fapi/v1/pods", Slashes::Leading),
+        ] {
+            assert_eq!(info(&http::Method::GET, path).slashes, slashes, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_no_resource_is_authorized_and_served_decoded() {
+        assert_eq!(info(&http::Method::GET, "/%76ersion").path, "/version");
+        assert_eq!(info(&http::Method::GET, "/api/v1/pods").path, "");
     }
 
     #[test]

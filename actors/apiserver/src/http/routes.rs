@@ -4,8 +4,9 @@
 use http::{HeaderMap, Method, header};
 use oarlock_meta::Status;
 use oarlock_schema::Resource;
+use oarlock_seeded_bug::seeded_bug;
 
-use super::request_info::RequestInfo;
+use super::request_info::{RequestInfo, Slashes};
 use crate::streaming::is_streaming;
 
 /// The types of patches.
@@ -16,7 +17,7 @@ const PATCHES: [&str; 4] = [
     "application/apply-patch+yaml",
 ];
 /// What an answer with an object can be.
-const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+pub(super) const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 /// What a list or a watch can be.
 const STREAMS: [&str; 5] = [
     "application/json",
@@ -78,17 +79,28 @@ pub(super) fn check(
         (_, "list" | "watch") => &STREAMS,
         _ => &OBJECTS,
     };
-    let accept = text(header::ACCEPT);
+    let Err(refused) = acceptable(headers, answers) else { return Ok(()) };
+    let empty = matches!(text(header::CONTENT_LENGTH), "" | "0");
+    match *method {
+        Method::POST | Method::PUT | Method::PATCH if empty => Err(unacceptable(415, "Unsupported Media Type", answers)),
+        _ => Err(refused),
+    }
+}
+
+/// Whether a client takes one of the forms that an answer can have.
+///
+/// # Errors
+/// 406 in the router's words.
+pub(super) fn acceptable(headers: &HeaderMap, answers: &[&str]) -> Result<(), Status> {
+    let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("");
     if accept.is_empty() || names_one_of(accept, answers) {
         return Ok(());
     }
-    let (code, words) = match *method {
-        Method::POST | Method::PUT | Method::PATCH if matches!(text(header::CONTENT_LENGTH), "" | "0") => {
-            (415, "Unsupported Media Type")
-        }
-        _ => (406, "Not Acceptable"),
-    };
-    Err(Status::not_routed(code, &format!("{code}: {words}\n\nAvailable representations: {}", answers.join(", "))))
+    Err(unacceptable(406, "Not Acceptable", answers))
+}
+
+fn unacceptable(code: u16, words: &str, answers: &[&str]) -> Status {
+    Status::not_routed(code, &format!("{code}: {words}\n\nAvailable representations: {}", answers.join(", ")))
 }
 
 /// Checks a request for a subresource that connects to something: proxies take paths below them, the others are upgraded.
@@ -112,15 +124,24 @@ pub(super) fn method_not_allowed() -> Status {
 fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, &'static [&'static str])>, Status> {
     let missing = Err(Status::not_found_path());
     let everywhere = row.namespaced && info.namespace.is_empty();
-    // The namespace in the path of a namespace is its name.
-    let may_name_one = row.namespaced || (row.group.is_empty() && row.plural == "namespaces");
-    if !may_name_one && !info.namespace.is_empty() {
+    // Only what is below a proxy may be written in any way.
+    let proxied = info.subresource == "proxy" && !info.name.is_empty() && !(info.scoped && info.namespace.is_empty());
+    if info.slashes != Slashes::Single && !(proxied && info.slashes == Slashes::Doubled) {
+        return missing;
+    }
+    // A kind without namespaces has no path in one. A request there would be authorized in the namespace and act on all of the cluster.
+    let may_be_scoped = row.namespaced || (row.plural == "namespaces" && seeded_bug!("namespace_in_a_namespace"));
+    if info.scoped && !may_be_scoped {
         return missing;
     }
     if info.watch_path {
-        return if info.subresource.is_empty() { Ok(Some((WATCH, row.verbs))) } else { missing };
+        let named = everywhere && !info.name.is_empty();
+        return if info.subresource.is_empty() && !named { Ok(Some((WATCH, row.verbs))) } else { missing };
     }
     if info.name.is_empty() || matches!(info.verb, "list" | "watch" | "deletecollection") {
+        if !info.subresource.is_empty() {
+            return missing;
+        }
         return Ok(Some((if everywhere { ALL_NAMESPACES } else { COLLECTION }, row.verbs)));
     }
     if everywhere {
@@ -162,12 +183,51 @@ mod tests {
         for (method, target) in [
             (Method::GET, "/api/v1/namespaces/x/nodes"),
             (Method::GET, "/api/v1/pods/x"),
+            (Method::GET, "/api/v1/watch/pods/x"),
+            (Method::GET, "/api/v1/watch/namespaces/x/pods/y/log"),
+            // Authorized as `pods/log` and `pods/status`.
+            (Method::GET, "/api/v1/namespaces/x/pods//log"),
+            (Method::DELETE, "/api/v1/namespaces/x/pods//status"),
+            (Method::GET, "/api/v1/namespaces//pods"),
+            (Method::GET, "//api/v1/namespaces/x/pods"),
             (Method::PUT, "/api/v1/namespaces/x/bindings/y"),
             (Method::GET, "/api/v1/namespaces/x/pods/y/nothing"),
             (Method::GET, "/api/v1/namespaces/x/pods/y/status/more"),
             (Method::POST, "/api/v1/namespaces/x/pods/y/exec/more"),
         ] {
             assert_eq!(answer(method, target, &[]), 404, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_below_a_proxy_may_have_any_slashes_and_nothing_else_may() {
+        for (target, code) in [
+            ("/api/v1/namespaces/x/pods/y/proxy//a//b", 200),
+            ("/api/v1/nodes/y/proxy/http://a", 200),
+            ("/api/v1/namespaces/x/pods//proxy/a", 404),
+            ("/api/v1/namespaces//pods/y/proxy/a", 404),
+            ("//api/v1/namespaces/x/pods/y/proxy/a", 404),
+            ("/api/v1/namespaces/x/pods/y//proxy", 404),
+        ] {
+            assert_eq!(answer(Method::GET, target, &[]), code, "{target}");
+        }
+    }
+
+    #[test]
+    fn no_kind_without_namespaces_is_found_in_one() {
+        for row in oarlock_schema::RESOURCES.iter().filter(|row| !row.namespaced) {
+            let group = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
+            let scoped = format!("{group}/{}/namespaces/a/{}", row.version, row.plural);
+            let watched = format!("{group}/{}/watch/namespaces/a/{}", row.version, row.plural);
+            for path in [scoped.clone(), format!("{scoped}/a"), format!("{scoped}/b"), watched.clone(), format!("{watched}/b")] {
+                for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+                    let patch = [(header::CONTENT_TYPE, "application/merge-patch+json")];
+                    assert_eq!(answer(method.clone(), &path, &patch), 404, "{method} {path}");
+                }
+            }
+            for sub in row.subresources {
+                assert_eq!(answer(Method::GET, &format!("{scoped}/b/{}", sub.name), &[]), 404, "{scoped} {}", sub.name);
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
 use super::options::{self, Query};
-use super::request_info::{self, RequestInfo};
+use super::request_info::{self, RequestInfo, Slashes};
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
 use crate::caller::Caller;
 use crate::server::Server;
@@ -130,15 +130,15 @@ async fn handle(
     request: Request<Incoming>,
     accept: Option<&str>,
 ) -> Result<Response<Body>, Status> {
-    let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or("").to_owned());
+    let query = request.uri().query().unwrap_or("").to_owned();
     if info.resource_request {
         return on_resource(server, caller, info, request, &query).await;
     }
-    server.authorize(&Attributes::path(&caller.user, info.verb, &path))?;
-    if path == snapshot::PATH {
+    server.authorize(&Attributes::path(&caller.user, info.verb, &info.path))?;
+    if info.path == snapshot::PATH {
         return snapshot::answer(server, caller, request.method()).await;
     }
-    plain::answer(server, &path, &query, &request, accept)
+    plain::answer(server, &info.path, &query, &request, accept)
 }
 
 async fn on_resource(
@@ -149,6 +149,9 @@ async fn on_resource(
     query: &str,
 ) -> Result<Response<Body>, Status> {
     authorize(server, caller, info, query)?;
+    if info.slashes == Slashes::Leading {
+        return Ok(plain::page_not_found());
+    }
     let Some(row) = resource(&info.group, &info.version, &info.resource) else {
         return plain::not_served(&info.group);
     };
@@ -165,7 +168,7 @@ async fn on_resource(
     }
     if info.verb == "watch" {
         let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;
-        let options = options::list(&query, true)?;
+        let options = options::narrow(options::list(&query, true)?, &info.name)?;
         let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
         return Ok(stream::watch(watch, &target, wanted));
     }
@@ -176,8 +179,9 @@ async fn on_resource(
 }
 
 fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) -> Result<(), Status> {
-    // A selector that cannot be read narrows nothing; what is wrong with it is said to those who may ask.
-    let narrows = matches!(info.verb, "list" | "watch" | "deletecollection");
+    // A selector that cannot be read narrows nothing; what is wrong with it is said to those who may ask. Upstream takes none from the old
+    // watch paths.
+    let narrows = matches!(info.verb, "list" | "watch" | "deletecollection") && !info.watch_path;
     let fields = narrows.then(|| FieldSelector::parse(Query::new(query).get("fieldSelector")).ok()).flatten();
     server.authorize(&Attributes {
         version: &info.version,
@@ -202,7 +206,7 @@ async fn read_call(
     let limit = server.config().max_body;
     Ok(match info.verb {
         "get" => Call::Get(options::get(query)?),
-        "list" => Call::List(options::list(query, false)?),
+        "list" => Call::List(options::narrow(options::list(query, false)?, &info.name)?),
         "create" | "update" => {
             let create = info.verb == "create";
             let options = options::write(query, if create { "CreateOptions" } else { "UpdateOptions" }, false)?;
@@ -210,8 +214,9 @@ async fn read_call(
             let bytes = body::read(incoming, limit).await?;
             let (ty, gvk) = body_type(target)?;
             let mut obj = body::object(media, &bytes, ty, gvk, options.field_validation, caller)?;
+            // Bindings and Evictions must say whom they are about.
             if create
-                && !target.subresource.is_empty()
+                && !matches!(target.subresource, "" | "binding" | "eviction")
                 && obj.name().is_empty()
                 && let Some(mut meta) = obj.meta_mut()
             {

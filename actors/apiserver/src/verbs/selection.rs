@@ -1,5 +1,6 @@
 //! Which objects a selector selects, decided on entries without decoding them.
 
+use oarlock_apis::rules::formats::path_segment;
 use oarlock_client::ListOptions;
 use oarlock_meta::selector::By;
 use oarlock_meta::{FieldSelector, LabelSelector, Status};
@@ -48,10 +49,10 @@ impl Selection {
                 || self.fields.matches(&By::new(|name: &str| Some(entry.field(name).unwrap_or("")))))
     }
 
-    /// The one object that a `metadata.name` selector names.
+    /// The one object that a `metadata.name` selector names, if any object can have that name.
     #[must_use]
     pub fn single_name(&self) -> Option<&str> {
-        self.fields.exact("metadata.name")
+        self.fields.exact("metadata.name").filter(|name| path_segment(name).is_empty())
     }
 }
 

@@ -194,12 +194,26 @@ fn entry_parts(key: &oarlock_storage::Key, obj: &Obj) -> oarlock_store::EntryPar
 
 /// A uid in a body is a precondition. Upstream's store checks it, and its words come through.
 fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
+    check_precondition(target, key, "UID", asked, have)
+}
+
+/// What a body says of the stored object's uid or revision is a precondition, as far as it says anything.
+///
+/// # Errors
+/// 409 when the object has another one.
+pub(crate) fn check_precondition(
+    target: &Target<'_>,
+    key: &Key,
+    what: &str,
+    asked: &str,
+    have: &str,
+) -> Result<(), Status> {
     if asked.is_empty() || asked == have {
         return Ok(());
     }
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {asked}, UID in object meta: {have}"
+         Precondition failed: {what} in precondition: {asked}, {what} in object meta: {have}"
     );
     Err(Status::conflict(&target.resource().group_resource(), target.name, why))
 }

@@ -2,7 +2,8 @@
 
 use futures::StreamExt;
 use futures::stream;
-use http::{HeaderMap, header};
+use http::uri::Authority;
+use http::{HeaderMap, Uri, header};
 use oarlock_schema::Str;
 
 use super::answer::Refusal;
@@ -50,18 +51,34 @@ impl Place {
     }
 }
 
-/// The node that a request is for.
-pub(super) async fn node(fleet: &Fleet, path: &str, headers: &HeaderMap) -> Result<KubeletHandle, Refusal> {
-    let names = fleet.names();
-    if let [only] = names.as_slice() {
-        return fleet.node(only).ok_or_else(nobody);
+/// How a request says which node it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// By its authority, or because there is only one.
+    Node(Str),
+    /// Not at all: it is for whichever of several nodes has the pod in its path, or for the process as a whole.
+    Any,
+}
+
+/// The host that a request is for, without its port: of the target (HTTP/2's `:authority`, or a whole URL), else of the `Host` header.
+pub(super) fn host(uri: &Uri, headers: &HeaderMap) -> Option<Str> {
+    let header = || headers.get(header::HOST)?.to_str().ok()?.parse::<Authority>().ok();
+    let authority = uri.authority().cloned().or_else(header)?;
+    Some(authority.host().to_ascii_lowercase().into())
+}
+
+/// Which of the process's nodes is meant.
+pub(super) fn choose(names: &[Str], host: Option<&str>) -> Choice {
+    match (names, host) {
+        ([only], _) => Choice::Node(only.clone()),
+        (_, Some(host)) if names.iter().any(|name| name == host) => Choice::Node(host.into()),
+        _ => Choice::Any,
     }
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
-    let host = host.split(':').next().unwrap_or("");
-    if let Some(node) = fleet.node(host) {
-        return Ok(node);
-    }
-    let asked: Vec<KubeletHandle> = names.iter().filter_map(|name| fleet.node(name)).collect();
+}
+
+/// The node for which a request is that names none. It can ask every node of the process, so it is only for whoever may ask them all.
+pub(super) async fn search(fleet: &Fleet, path: &str) -> Result<KubeletHandle, Refusal> {
+    let asked: Vec<KubeletHandle> = fleet.names().iter().filter_map(|name| fleet.node(name)).collect();
     // Where none stands out some node must say that it has no such pod, or is well, to whom it may tell.
     let any = asked.first().cloned().ok_or_else(nobody);
     match (Place::parse(path), path.trim_end_matches('/')) {
@@ -70,10 +87,7 @@ pub(super) async fn node(fleet: &Fleet, path: &str, headers: &HeaderMap) -> Resu
         (None, "/healthz" | "/healthz/ping" | "/healthz/syncloop") => first(asked, is_ill).await.map_or(any, Ok),
         // Of the process as a whole.
         (None, "/metrics") => any,
-        (None, _) => {
-            let text = format!("{} nodes are served here: name one in the Host header\n", names.len());
-            Err(Refusal::new(421, text))
-        }
+        (None, _) => Err(Refusal::new(421, "several nodes are served here: name one in the Host header\n")),
     }
 }
 
@@ -103,7 +117,7 @@ async fn is_ill(node: KubeletHandle) -> bool {
     node.find("", "").await.is_err()
 }
 
-fn nobody() -> Refusal {
+pub(super) fn nobody() -> Refusal {
     Refusal::new(503, "no kubelet runs here\n")
 }
 
@@ -121,6 +135,38 @@ mod tests {
         assert_eq!((place.namespace.as_str(), place.uid.as_deref()), ("ns", Some("17")));
         for path in ["/exec/ns/web", "/exec//web/main", "/pods", "/", "/portForward/a/b/c/d"] {
             assert_eq!(Place::parse(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_its_node_in_the_authority_or_the_host_header() {
+        let named = |uri: &str, header: Option<&str>| {
+            let headers = header.map(|value| (header::HOST, value.parse().unwrap())).into_iter().collect();
+            host(&uri.parse().unwrap(), &headers).map(String::from)
+        };
+        for (uri, header, wanted) in [
+            ("/pods", Some("Node-1:10250"), Some("node-1")),
+            ("/pods", Some("node-1"), Some("node-1")),
+            ("/pods", Some("[::1]:10250"), Some("[::1]")),
+            ("/pods", Some("no host"), None),
+            ("/pods", None, None),
+            // As HTTP/2 says it; the header, if there is one, says nothing then.
+            ("https://node-2:10250/pods", None, Some("node-2")),
+            ("https://node-2:10250/pods", Some("node-1"), Some("node-2")),
+        ] {
+            assert_eq!(named(uri, header).as_deref(), wanted, "{uri} {header:?}");
+        }
+    }
+
+    #[test]
+    fn the_only_node_is_meant_by_whatever_name_and_one_of_several_by_its_own() {
+        let (one, two): (Str, Str) = ("a".into(), "b".into());
+        let only = Choice::Node(one.clone());
+        assert_eq!(choose(std::slice::from_ref(&one), Some("b")), only);
+        let names = [one, two];
+        assert_eq!(choose(&names, Some("a")), only);
+        for (names, host) in [(&names[..], Some("c")), (&names[..], None), (&[][..], Some("a"))] {
+            assert_eq!(choose(names, host), Choice::Any, "{names:?} {host:?}");
         }
     }
 

@@ -5,7 +5,7 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{EndpointAddress, EndpointSubset};
 
-use crate::rules::{self, formats, label, port, qualified, subdomain};
+use crate::rules::{self, label, port, qualified, subdomain};
 
 /// Upstream `validateEndpointSubsets`.
 pub fn validate_subset(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
@@ -35,16 +35,12 @@ pub fn validate_subset(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 pub fn validate_address(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let address = EndpointAddress::new(node);
     let ip = path.child("ip");
-    if formats::is_ip(address.ip()) {
-        super::service::non_special(address.ip(), &ip, errors);
-    } else {
-        rules::ip(address.ip(), &ip, errors);
-        errors.push(FieldError::invalid(&ip, address.ip(), "must be a valid IP address"));
-    }
+    rules::ip(address.ip(), &ip, errors);
     if !address.hostname().is_empty() {
         label(address.hostname(), &path.child("hostname"), errors);
     }
     if let Some(name) = address.node_name() {
         subdomain(name, &path.child("nodeName"), errors);
     }
+    rules::address::endpoint(address.ip(), &ip, errors);
 }

@@ -98,7 +98,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         let at = path.child("externalIPs");
         let at = at.index(i);
         if formats::is_ip(address) {
-            non_special(address, &at, errors);
+            rules::address::endpoint(address, &at, errors);
         } else {
             rules::ip(address, &at, errors);
         }
@@ -219,24 +219,6 @@ fn addresses(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             "" => {}
             address => rules::ip(address, &at.index(i), errors),
         }
-    }
-}
-
-/// An address that may be reached from elsewhere (upstream `ValidateEndpointIP`).
-pub(crate) fn non_special(address: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let Ok(ip) = address.parse::<std::net::IpAddr>() else { return };
-    let link = match ip {
-        std::net::IpAddr::V4(v4) => (v4.is_link_local(), v4.octets().starts_with(&[224, 0, 0])),
-        std::net::IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments().first() == Some(&0xff02)),
-    };
-    let texts = [
-        (ip.is_unspecified(), format!("may not be unspecified ({address})")),
-        (ip.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
-        (link.0, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
-        (link.1, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()),
-    ];
-    for (_, text) in texts.into_iter().filter(|(is, _)| *is) {
-        errors.push(FieldError::invalid(path, address, text));
     }
 }
 

@@ -4,7 +4,7 @@ use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
 use oarlock_schema::views::core_v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EphemeralVolumeSource, HostPathVolumeSource,
-    ISCSIVolumeSource, ImageVolumeSourceMut, KeyToPath, NFSVolumeSource, ProjectedVolumeSource, SecretVolumeSource,
+    ISCSIVolumeSource, ImageVolumeSourceMut, KeyToPath, LocalVolumeSource, NFSVolumeSource, ProjectedVolumeSource, SecretVolumeSource,
     Volume, VolumeMut,
 };
 use oarlock_schema::views::{List, View};
@@ -82,6 +82,11 @@ pub fn validate_host_path(node: &Struct, path: &Path<'_>, errors: &mut ErrorList
         return;
     }
     no_backsteps(source.path(), &path.child("path"), errors);
+}
+
+/// A disk or directory of one node.
+pub fn validate_local(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    no_backsteps(LocalVolumeSource::new(node).path(), &path.child("path"), errors);
 }
 
 /// Files of a Secret.

@@ -5,8 +5,7 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::discovery_v1::{Endpoint, EndpointSlice};
 
-use crate::core::service::non_special;
-use crate::rules::{label, qualified, subdomain};
+use crate::rules::{address, label, qualified, subdomain};
 
 /// Most endpoints in one slice.
 const MAX_ENDPOINTS: usize = 1000;
@@ -53,24 +52,22 @@ fn one(endpoint: Endpoint<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorLi
         n if n > MAX_ADDRESSES => errors.push(FieldError::too_many(&at, n, MAX_ADDRESSES)),
         _ => {}
     }
-    for (i, address) in endpoint.addresses().iter().enumerate() {
+    for (i, text) in endpoint.addresses().iter().enumerate() {
         match kind {
-            "IPv4" | "IPv6" => {
-                let right = if kind == "IPv4" {
-                    address.parse::<std::net::Ipv4Addr>().is_ok()
-                } else {
-                    address.parse::<std::net::Ipv6Addr>().is_ok()
-                };
-                if !right {
-                    errors.push(FieldError::invalid(&at, address, format!("must be an {kind} address")));
-                }
-                non_special(address, &at.index(i), errors);
+            // The older of the two: its addresses are read as those of Endpoints.
+            "IPv4" => match address::parse(text) {
+                None => address::legacy(text, &at.index(i), errors),
+                Some(ip) => of_family(ip.is_ipv4(), kind, text, (&at, i), errors),
+            },
+            "IPv6" => match address::strict(text) {
+                Some(wrong) => errors.push(FieldError::invalid(&at.index(i), text, wrong)),
+                None => of_family(text.contains(':'), kind, text, (&at, i), errors),
+            },
+            "FQDN" if !text.trim_end_matches('.').contains('.') => {
+                let wrong = "should be a domain with at least two segments separated by dots";
+                errors.push(FieldError::invalid(&at.index(i), text, wrong));
             }
-            "FQDN" if !address.trim_end_matches('.').contains('.') => {
-                let text = "should be a domain with at least two segments separated by dots";
-                errors.push(FieldError::invalid(&at.index(i), address, text));
-            }
-            "FQDN" => subdomain(address.strip_suffix('.').unwrap_or(address), &at.index(i), errors),
+            "FQDN" => subdomain(text.strip_suffix('.').unwrap_or(text), &at.index(i), errors),
             _ => {}
         }
     }
@@ -80,4 +77,12 @@ fn one(endpoint: Endpoint<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorLi
     if let Some(name) = endpoint.node_name() {
         subdomain(name, &path.child("nodeName"), errors);
     }
+}
+
+/// An address that can be read: of the slice's family, and reachable. Upstream's path of the first is that of the whole list.
+fn of_family(is: bool, kind: &str, text: &str, (list, i): (&Path<'_>, usize), errors: &mut ErrorList) {
+    if !is {
+        errors.push(FieldError::invalid(list, text, format!("must be an {kind} address")));
+    }
+    address::endpoint(text, &list.index(i), errors);
 }

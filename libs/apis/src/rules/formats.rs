@@ -108,17 +108,7 @@ pub fn underscore_subdomain(text: &str) -> Vec<String> {
 /// An IPv4 or IPv6 address; leading zeroes are tolerated where old objects may have them.
 #[must_use]
 pub fn is_ip(text: &str) -> bool {
-    if text.parse::<std::net::Ipv6Addr>().is_ok() {
-        return true;
-    }
-    let parts: Vec<&str> = text.split('.').collect();
-    parts.len() == 4
-        && parts.iter().all(|p| {
-            !p.is_empty()
-                && p.len() <= 3
-                && p.bytes().all(|b| b.is_ascii_digit())
-                && p.parse::<u16>().is_ok_and(|n| n < 256)
-        })
+    super::address::parse(text).is_some()
 }
 
 /// Name of a kernel parameter, with dots or slashes.

@@ -1,0 +1,132 @@
+//! IP addresses as upstream's validation reads them (`k8s.io/apimachinery/pkg/util/validation/ip.go`).
+//!
+//! Fields that are older than strict validation ("legacy") take leading zeros and IPv4-mapped addresses, as long as the gate
+//! StrictIPCIDRValidation is off, which is its default; such an address is the IPv4 address that it stands for. Newer fields take one text per address.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use oarlock_meta::{ErrorList, FieldError, Path};
+
+const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+
+/// Reads an address as a legacy field does (`ParseIPSloppy`). An IPv4-mapped address comes back as IPv4, so that every later test sees where it
+/// leads.
+#[must_use]
+pub fn parse(text: &str) -> Option<IpAddr> {
+    match text.parse::<Ipv6Addr>() {
+        Ok(ip) => Some(IpAddr::V6(ip).to_canonical()),
+        Err(_) => parse_v4(text).map(IpAddr::V4),
+    }
+}
+
+/// Four decimal numbers, which may have leading zeros.
+fn parse_v4(text: &str) -> Option<Ipv4Addr> {
+    let mut octets = [0_u8; 4];
+    let mut parts = text.split('.');
+    for octet in &mut octets {
+        let part = parts.next().filter(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))?;
+        let digits = part.trim_start_matches('0');
+        *octet = if digits.is_empty() { 0 } else { digits.parse().ok()? };
+    }
+    parts.next().is_none().then(|| octets.into())
+}
+
+/// An address of a legacy field (`IsValidIPForLegacyField`).
+pub fn legacy(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if parse(text).is_none() {
+        errors.push(FieldError::invalid(path, text, NO_ADDRESS));
+    }
+}
+
+/// What is wrong with an address of a newer field (`IsValidIP`): there it has one form.
+#[must_use]
+pub fn strict(text: &str) -> Option<String> {
+    let Some(ip) = parse(text) else { return Some(NO_ADDRESS.to_owned()) };
+    match text.parse::<IpAddr>() {
+        Err(_) => Some("must not have leading 0s".to_owned()),
+        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => {
+            Some("must not be an IPv4-mapped IPv6 address".to_owned())
+        }
+        Ok(_) => (ip.to_string() != text).then(|| format!("must be in canonical form (\"{ip}\")")),
+    }
+}
+
+/// An address that can be reached from elsewhere (`ValidateEndpointIP`): of Endpoints, EndpointSlices and `externalIPs`.
+pub fn endpoint(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(ip) = parse(text) else {
+        errors.push(FieldError::invalid(path, text, "must be a valid IP address"));
+        return;
+    };
+    let (link_local, multicast) = match ip {
+        IpAddr::V4(v4) => (v4.is_link_local(), v4.octets().starts_with(&[224, 0, 0])),
+        // Of the scope alone, whatever the flags are.
+        IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments().first().is_some_and(|s| s & 0xff0f == 0xff02)),
+    };
+    let texts = [
+        (ip.is_unspecified(), format!("may not be unspecified ({text})")),
+        (ip.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
+        (link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
+        (multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned()),
+    ];
+    for (_, why) in texts.into_iter().filter(|(is, _)| *is) {
+        errors.push(FieldError::invalid(path, text, why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(rule: fn(&str, &Path<'_>, &mut ErrorList), text: &str) -> Vec<String> {
+        let mut errors = ErrorList::default();
+        rule(text, &Path::new("ip"), &mut errors);
+        errors.iter().map(|error| error.detail.clone()).collect()
+    }
+
+    #[test]
+    fn legacy_fields_take_leading_zeros_and_mapped_addresses() {
+        for (text, wanted) in [
+            ("1.2.3.4", Some("1.2.3.4")),
+            ("01.002.0003.4", Some("1.2.3.4")),
+            ("::ffff:1.2.3.4", Some("1.2.3.4")),
+            ("FE80:0:0::0abc", Some("fe80::abc")),
+            ("1.2.3", None),
+            ("1.2.3.256", None),
+            ("1.2.3.4.5", None),
+            ("1..3.4", None),
+            ("+1.2.3.4", None),
+            ("fe80::1%eth0", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(text).map(|ip| ip.to_string()).as_deref(), wanted, "{text}");
+            assert_eq!(refused(legacy, text).is_empty(), wanted.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn newer_fields_take_one_form_of_each_address() {
+        for (text, wrong) in [
+            ("1.2.3.4", None),
+            ("2001:db8::1", None),
+            ("1.2.3", Some(NO_ADDRESS)),
+            ("01.2.3.4", Some("must not have leading 0s")),
+            ("::ffff:1.2.3.4", Some("must not be an IPv4-mapped IPv6 address")),
+            ("2001:DB8::1", Some("must be in canonical form (\"2001:db8::1\")")),
+        ] {
+            assert_eq!(strict(text).as_deref(), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_form_of_an_address_leads_to_the_host_or_its_link() {
+        for text in [
+            "127.0.0.1", "127.000.0.01", "::ffff:127.0.0.1", "::ffff:7f00:1", "::1", "0.0.0.0", "::", "::ffff:0.0.0.0",
+            "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1", "ff12::1",
+        ] {
+            assert_eq!(refused(endpoint, text).len(), 1, "{text}");
+        }
+        for text in ["1.2.3.4", "::ffff:1.2.3.4", "2001:db8::1", "224.0.1.1", "ff0e::1"] {
+            assert_eq!(refused(endpoint, text), Vec::<String>::new(), "{text}");
+        }
+    }
+}
