@@ -103,8 +103,8 @@ pub struct Api {
     pub server: Server,
     /// Where it listens.
     pub address: SocketAddr,
-    /// The user's kubeconfig, where this server has made it.
-    pub kubeconfig: Option<PathBuf>,
+    /// The user's kubeconfig; there, unless keys came from elsewhere.
+    pub kubeconfig: PathBuf,
     /// Keeps others out of the data directory.
     _lock: Arc<std::fs::File>,
 }
@@ -146,8 +146,8 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         (None, Store::Embedded(_) | Store::Etcd(_)) => Pki::open(&directory.pki(), &names, now)?,
     };
     let kubeconfig = match &cluster.pki {
-        Some(_) => None,
-        None => Some(kubeconfigs::write(&directory, &pki, &Servers::at(address), now)?),
+        Some(_) => directory.kubeconfig(),
+        None => kubeconfigs::write(&directory, &pki, &Servers::at(address), now)?,
     };
     let config = Config {
         advertise_address: advertise,

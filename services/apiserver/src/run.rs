@@ -17,6 +17,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;
     let graces = args.going.graces();
+    let makes_keys = args.pki_dir.is_none();
     let cluster = Cluster {
         data_dir: args.data_dir,
         pki: args.pki_dir,
@@ -32,8 +33,8 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
     };
     let api = assemble::start(&system, cluster).await?;
     join(&system, &api, &args.nats).await?;
-    let kubeconfig = api.kubeconfig.as_deref().map(|path| path.display());
-    tracing::info!(address = %api.address, kubeconfig = kubeconfig.map(tracing::field::display), "api server listens");
+    let kubeconfig = makes_keys.then(|| tracing::field::display(api.kubeconfig.display()));
+    tracing::info!(address = %api.address, kubeconfig, "api server listens");
     match shutdown::run(&system, signals, graces).await {
         End::Failed(fatal, _) => anyhow::bail!("{fatal}"),
         end => Ok(end.exit_code()),

@@ -77,7 +77,5 @@ fn tell(args: &Up, api: &assemble::Api, ready: Duration, crew: &[String]) {
     for line in crew {
         println!("  {line}");
     }
-    if let Some(kubeconfig) = &api.kubeconfig {
-        println!("\nexport KUBECONFIG={}", kubeconfig.display());
-    }
+    println!("\nexport KUBECONFIG={}", api.kubeconfig.display());
 }

@@ -39,6 +39,7 @@ impl Cluster {
         let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
         let wanted = Wanted {
             data_dir: dir.path().to_owned(),
+            pki: None,
             store: Store::Memory,
             store_options: Default::default(),
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),

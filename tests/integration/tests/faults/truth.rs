@@ -83,8 +83,8 @@ pub(crate) fn placed(key: &str, revision: u64, value: Option<&[u8]>) -> Option<p
 }
 
 /// A stream, in the clear or not.
-trait Both: Read + Write {}
-impl<T: Read + Write> Both for T {}
+trait Both: Read + Write + Send {}
+impl<T: Read + Write + Send> Both for T {}
 
 /// An etcd cluster, watched from its beginning through the gateway of the member with this client port.
 pub(crate) struct EtcdHistory {
