@@ -4,7 +4,7 @@
 use oarlock_registry::Reader;
 
 use crate::plugins::{
-    default_storage_class, default_toleration_seconds, limit_ranger, namespace_lifecycle, node_restriction, priority,
+    certificates, default_storage_class, default_toleration_seconds, limit_ranger, namespace_lifecycle, node_restriction, priority,
     resource_quota, runtime_class, service_account, storage_object_in_use_protection, taint_nodes_by_condition,
     validating_admission_policy,
 };
@@ -36,6 +36,9 @@ pub const STAGES: &[Row] = &[
     on("DefaultStorageClass", default_storage_class::make),
     on("StorageObjectInUseProtection", storage_object_in_use_protection::make),
     on("RuntimeClass", runtime_class::make),
+    on("CertificateApproval", certificates::approval::make),
+    on("CertificateSigning", certificates::signing::make),
+    on("CertificateSubjectRestriction", certificates::subject_restriction::make),
     on("ValidatingAdmissionPolicy", validating_admission_policy::make),
     on("ResourceQuota", resource_quota::make),
 ];

@@ -6,25 +6,33 @@ use oarlock_meta::{ErrorList, FieldError, GroupResource, Path, Revision, Status}
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Binding, Pod, PodMut};
 
+use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::update::{Change, modify};
 
-/// Binds the pod that the URL names.
+/// Binds the pod that the URL names, once the stages have checked the Binding.
 ///
 /// # Errors
-/// 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
+/// 400 for another name in the body; 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
 pub(crate) async fn bind(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    body: &Obj,
+    mut body: Obj,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
-    let Some(binding) = body.view::<Binding<'_>>() else { return Err(Status::bad_request("the body is no Binding")) };
-    check(binding)?;
-    let node = binding.target().name().to_owned();
+    if body.meta().name() != target.name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
+    match body.view::<Binding<'_>>() {
+        Some(binding) => check(binding)?,
+        None => return Err(Status::bad_request("the body is no Binding")),
+    }
+    admission.validate(Some(&mut body), None).await?;
+    let node = body.view::<Binding<'_>>().map_or("", |binding| binding.target().name()).to_owned();
     let pod = Target { subresource: "", ..*target };
     let uid = body.meta().uid().to_owned();
     let mut change = |old: &Obj, _: Revision| -> Result<Change, Status> {
@@ -57,7 +65,7 @@ pub(crate) async fn bind(
             changed.metadata_mut().labels_mut().insert(key, value);
         }
         super::condition(&mut changed, "PodScheduled", "", "");
-        Ok(Change::own(obj))
+        Ok(Change::own(obj).admitted())
     };
     let bind = Target { subresource: "binding", ..*target };
     modify(server, caller, &bind, options, &mut change).await?;

@@ -1,11 +1,15 @@
 //! `pods/eviction`: a deletion that disruption budgets may refuse.
 
+use std::sync::Arc;
+
+use oarlock_auth::UserInfo;
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
 use oarlock_meta::{Cause, LabelSelector, Status};
 use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
 use oarlock_schema::{Obj, Str, Value, resource};
 
+use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::selectors;
 use crate::server::Server;
@@ -16,35 +20,36 @@ use crate::verbs::update::{Change, modify};
 /// Upstream's pause before a blocked eviction should be tried again, when the budget has not been observed yet.
 const RETRY_AFTER: u32 = 10;
 
-/// Evicts the pod that the URL names.
+/// Evicts the pod that the URL names, once the stages have checked the Eviction. They see neither the condition that the pod gets nor its deletion.
 ///
 /// # Errors
-/// 404; 429 when a budget allows no disruption; 500 when more than one budget matches.
+/// 400 for another name in the body; 404; 429 when a budget allows no disruption; 500 when more than one budget matches.
 pub(crate) async fn evict(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    body: &Obj,
+    mut body: Obj,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
+    if body.meta().name() != target.name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
     let Some(eviction) = body.view::<Eviction<'_>>() else {
         return Err(Status::bad_request("the body is no Eviction"));
     };
-    let named = body.meta().name();
-    if !named.is_empty() && named != target.name {
-        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
-    }
+    let delete_options = options_of(eviction, options.dry_run);
+    admission.validate(Some(&mut body), None).await?;
     let pod_target = Target { subresource: "", ..*target };
     let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
     let pod = pod_target.decode(&entry)?;
-    let delete_options = options_of(eviction, options.dry_run);
     if must_ask(&pod) {
         spend(server, caller, target, &pod, options).await?;
     }
     if !delete_options.dry_run {
         disrupt(server, caller, target, &delete_options, options).await?;
     }
-    delete::delete(server, caller, &pod_target, &delete_options).await?;
+    delete::delete_admitted(server, caller, &pod_target, &delete_options).await?;
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
@@ -62,7 +67,7 @@ async fn disrupt(
         let mut obj = old.clone();
         let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
         super::condition(&mut PodMut::new(&mut obj), "DisruptionTarget", why.0, why.1);
-        Ok(Change::own(obj))
+        Ok(Change::own(obj).admitted())
     };
     modify(server, caller, &pod, options, &mut change).await.map(|_| ())
 }
@@ -90,7 +95,8 @@ fn options_of(eviction: Eviction<'_>, dry_run: bool) -> DeleteOptions {
     }
 }
 
-/// Takes one disruption from the budget that covers the pod, by compare-and-swap on its status.
+/// Takes one disruption from the budget that covers the pod, by compare-and-swap on its status. The server writes the budget in its own name: whoever
+/// evicts need not be allowed to, and stages see the server as the writer.
 async fn spend(
     server: &Server,
     caller: &Caller,
@@ -152,7 +158,8 @@ async fn spend(
         }
         Ok(Change::own(obj))
     };
-    modify(server, caller, &budget_target, options, &mut change).await.map(|_| ())
+    let own = Caller::new(Arc::new(UserInfo::apiserver()), "kube-apiserver".into(), caller.deadline);
+    modify(server, &own, &budget_target, options, &mut change).await.map(|_| ())
 }
 
 fn covers(budget: &Obj, pod: &Obj) -> bool {

@@ -11,6 +11,7 @@ use oarlock_storage::{Append, Key};
 use oarlock_store::Entry;
 
 use super::create;
+use crate::admission::{Admission, Form};
 use crate::caller::Caller;
 use crate::ownership;
 use crate::rights::OwnRights;
@@ -32,19 +33,35 @@ pub struct Change {
     pub managed: bool,
     /// The server made the change itself by rules of its own (binding): what clients may change does not bind it.
     pub trusted: bool,
+    /// The stages have seen the request already, as what it is (a Binding, an Eviction): they do not see what it does to the object.
+    pub admitted: bool,
+    /// What the stages see instead of the object.
+    pub form: Option<&'static Form>,
 }
 
 impl Change {
     /// A change that a client asked for.
     #[must_use]
     pub fn asked(obj: Obj, expect: Option<Revision>) -> Self {
-        Self { obj, expect, managed: false, trusted: false }
+        Self { obj, expect, managed: false, trusted: false, admitted: false, form: None }
     }
 
     /// A change that the server makes itself.
     #[must_use]
     pub fn own(obj: Obj) -> Self {
-        Self { obj, expect: None, managed: true, trusted: true }
+        Self { obj, expect: None, managed: true, trusted: true, admitted: false, form: None }
+    }
+
+    /// The same, of a request that the stages have seen already.
+    #[must_use]
+    pub fn admitted(self) -> Self {
+        Self { admitted: true, ..self }
+    }
+
+    /// The same, seen by the stages in another form.
+    #[must_use]
+    pub fn seen_as(self, form: &'static Form) -> Self {
+        Self { form: Some(form), ..self }
     }
 }
 
@@ -115,16 +132,27 @@ pub async fn modify(
     for _ in 0..RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let old = target.decode(&entry)?;
-        let Change { mut obj, expect, managed, trusted } = change(&old, entry.revision)?;
+        let Change { mut obj, expect, managed, trusted, admitted, form } = change(&old, entry.revision)?;
         if expect.is_some_and(|revision| revision != entry.revision) {
             return Err(Status::conflict_modified(&resource.group_resource(), target.name));
         }
         if !managed {
             ownership::on_update(caller, target, options, &mut obj, &old)?;
         }
-        let mut attributes =
-            stages::attributes(&rights, Operation::Update, target, Some(&mut obj), Some(&old), options.dry_run);
-        server.admission().admit(&mut attributes).await?;
+        let seen_before = form.map(|form| (form.read)(&old)).transpose()?;
+        let before = seen_before.as_ref().unwrap_or(&old);
+        if !admitted {
+            let admission =
+                Admission { server, caller, target, operation: Operation::Update, dry_run: options.dry_run };
+            match form {
+                None => admission.admit(Some(&mut obj), Some(before)).await?,
+                Some(form) => {
+                    let mut seen = (form.read)(&obj)?;
+                    admission.admit(Some(&mut seen), Some(before)).await?;
+                    (form.write)(&seen, &mut obj);
+                }
+            }
+        }
         let now = stages::now_text();
         let request = stages::request(caller, target, &now);
         if trusted {
@@ -142,9 +170,13 @@ pub async fn modify(
         crate::escalation::check(server, caller, target, &obj, Some(&old))?;
         let _turn = crate::allocate::turn(server, target, Some(&obj), Some(&old)).await;
         let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;
+        let mut seen = form.map(|form| (form.read)(&obj)).transpose()?;
+        let object = Some(seen.as_mut().unwrap_or(&mut obj));
         let mut attributes =
-            stages::attributes(&rights, Operation::Update, target, Some(&mut obj), Some(&old), options.dry_run);
-        stages::validate(server, caller, &mut attributes).await?;
+            stages::attributes(&rights, Operation::Update, target, object, Some(before), options.dry_run);
+        if !admitted {
+            stages::validate(server, caller, &mut attributes).await?;
+        }
         let mut together = attributes.together;
         together.extend(companions);
         if delete::is_finished(target.kind, &obj) {
