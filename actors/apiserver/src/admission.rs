@@ -1,5 +1,8 @@
 //! How requests pass the admission stages whose object is not the stored one: bodies of subresources, reviews, options of a connection.
 
+#[cfg(test)]
+mod tests;
+
 use oarlock_admission::Operation;
 use oarlock_meta::Status;
 use oarlock_schema::Obj;

@@ -4,3 +4,5 @@
 
 mod conversion;
 mod deletion;
+mod ephemeral;
+mod signing_requests;
