@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod certificates;
 mod chain;
 mod common;
 mod cost;

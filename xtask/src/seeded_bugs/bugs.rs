@@ -237,4 +237,26 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
     bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
     bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
+    bug(
+        "token_without_admission",
+        "oarlock-apiserver",
+        None,
+        "every_write_and_connection_passes_the_stages_as_what_it_is",
+    ),
+    program_bug(
+        "token_without_admission",
+        "bad_input::subresources::a_kubelet_gets_tokens_for_its_own_pods_and_their_audiences_only",
+    ),
+    bug(
+        "ephemeral_by_the_front_door",
+        "oarlock-apis",
+        Some("all"),
+        "the_pod_itself_is_no_way_to_its_ephemeral_containers",
+    ),
+    bug(
+        "anybody_approves",
+        "oarlock-admission",
+        Some("all"),
+        "a_decision_and_a_certificate_need_the_right_for_the_signer",
+    ),
 ];

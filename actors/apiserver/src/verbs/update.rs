@@ -167,6 +167,7 @@ pub async fn modify(
             stages::check(target, target.name, &errors)?;
         }
         stages::warn(caller, &obj);
+        crate::absent::warn(caller, target, &obj);
         crate::escalation::check(server, caller, target, &obj, Some(&old))?;
         let _turn = crate::allocate::turn(server, target, Some(&obj), Some(&old)).await;
         let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;
