@@ -4,9 +4,9 @@
 use oarlock_registry::Reader;
 
 use crate::plugins::{
-    certificates, default_storage_class, default_toleration_seconds, limit_ranger, namespace_lifecycle, node_restriction, priority,
-    resource_quota, runtime_class, service_account, storage_object_in_use_protection, taint_nodes_by_condition,
-    validating_admission_policy,
+    certificates, default_storage_class, default_toleration_seconds, limit_ranger, namespace_lifecycle,
+    node_restriction, priority, resource_quota, runtime_class, service_account, storage_object_in_use_protection,
+    taint_nodes_by_condition, validating_admission_policy,
 };
 use crate::stage::AdmissionStage;
 

@@ -62,7 +62,8 @@ async fn a_decision_and_a_certificate_need_the_right_for_the_signer() {
     let mut elsewhere = approved.clone();
     elsewhere["spec"]["signerName"] = json!("mine.com/foo");
     for (endpoint, verb, done) in [("approval", "approve", &approved), ("status", "sign", &signed)] {
-        let refused = (403, format!("{FORBIDDEN}user not permitted to {verb} requests with signerName \"example.com/foo\""));
+        let refused =
+            (403, format!("{FORBIDDEN}user not permitted to {verb} requests with signerName \"example.com/foo\""));
         let by = ("eve", &[][..]);
         let mut world = World::new();
         assert_eq!(text(ask(&world, by, endpoint, done, Some(&plain)).await), refused, "without an authorizer");

@@ -1,11 +1,11 @@
 //! What a signer may answer.
 
+use base64::Engine as _;
 use oarlock_meta::ErrorList;
 use oarlock_pki::{Authority, UnixTime};
 use oarlock_registry::kind;
 use oarlock_registry::kind::{Request, Requester};
 use oarlock_schema::{Obj, resource};
-use base64::Engine as _;
 use std::collections::BTreeMap;
 
 fn request(certificate: &str) -> Obj {
@@ -30,7 +30,8 @@ fn a_certificate_is_pem_certificates() {
     let ca = Authority::create("ca", UnixTime::since_unix_epoch(std::time::Duration::from_secs(1))).unwrap();
     let good = ca.certificate_pem();
     assert_eq!(errors(&good, ""), [""; 0]);
-    let text = "status.certificate: Invalid value: \"<certificate data>\": must contain at least one CERTIFICATE PEM block";
+    let text =
+        "status.certificate: Invalid value: \"<certificate data>\": must contain at least one CERTIFICATE PEM block";
     assert_eq!(errors("nonsense", ""), [text]);
     assert_eq!(errors("nonsense", "nonsense"), [""; 0], "what is stored may stay");
     let fixed = "status.certificate: Forbidden: updates may not modify existing certificate content";

@@ -28,8 +28,7 @@ pub fn certificates_only(text: &str) -> Result<(), String> {
             return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
         }
         while !rest.is_empty() {
-            let (after, _) =
-                X509Certificate::from_der(rest).map_err(|_| "x509: malformed certificate".to_owned())?;
+            let (after, _) = X509Certificate::from_der(rest).map_err(|_| "x509: malformed certificate".to_owned())?;
             rest = after;
         }
     }
@@ -106,10 +105,7 @@ mod tests {
             ("nonsense".to_owned(), Err(none)),
             (not_base64.to_owned(), Err(none)),
             ("-----BEGIN CERTIFICATE-----\nQUJD".to_owned(), Err(none)),
-            (
-                good.replacen("-----\n", "-----\nA: b\n\n", 1),
-                Err("no PEM block headers are permitted"),
-            ),
+            (good.replacen("-----\n", "-----\nA: b\n\n", 1), Err("no PEM block headers are permitted")),
             (key.clone(), Err("only CERTIFICATE PEM blocks are allowed, found \"PRIVATE KEY\"")),
             (format!("{good}{key}"), Err("only CERTIFICATE PEM blocks are allowed, found \"PRIVATE KEY\"")),
         ] {

@@ -13,9 +13,7 @@ const GROUP: &str = "certificates.k8s.io";
 /// Whether a request is about this endpoint of signing requests.
 fn concerns(attributes: &Attributes<'_>, subresource: &str) -> bool {
     let resource = attributes.resource;
-    resource.group == GROUP
-        && resource.plural == "certificatesigningrequests"
-        && attributes.subresource == subresource
+    resource.group == GROUP && resource.plural == "certificatesigningrequests" && attributes.subresource == subresource
 }
 
 /// Whether the user has a right for a signer, by its name or by that of all signers of its domain (upstream

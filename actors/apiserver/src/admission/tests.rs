@@ -112,6 +112,8 @@ impl World {
     }
 
     async fn store(&self, mut obj: Obj, row: &'static Resource) {
+        // Whatever is created has one; a resourceVersion is read back only of what does.
+        obj.set_at(&["metadata", "creationTimestamp"], "2026-01-01T00:00:00Z");
         let target = Target::new(row, "", obj.namespace(), obj.name());
         let key = target.key(obj.name()).unwrap();
         let encoded = crate::stages::encode(&key, &mut obj);
@@ -238,7 +240,8 @@ async fn every_write_and_connection_passes_the_stages_as_what_it_is() {
                 let here = target(row, subresource, "a");
                 let end = streaming::admitted(&world.server, &caller(), &here, &info, &Query::new("")).await;
                 assert!(end.is_err_and(|status| status.message.contains(WITNESSED)), "{endpoint}");
-                let expected = (Operation::Connect, endpoint, sub.and_then(|sub| sub.ty).map(|ty| ty.name), "a".to_owned());
+                let expected =
+                    (Operation::Connect, endpoint, sub.and_then(|sub| sub.ty).map(|ty| ty.name), "a".to_owned());
                 assert_eq!(std::mem::take(&mut *world.seen.lock()), [expected]);
                 count += 1;
                 continue;

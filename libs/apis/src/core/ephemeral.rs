@@ -1,8 +1,8 @@
 //! Ephemeral containers: what one may have, and what may become of those that a pod has.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
-use oarlock_schema::views::core_v1::{Container, PodSpec};
 use oarlock_schema::views::View;
+use oarlock_schema::views::core_v1::{Container, PodSpec};
 use oarlock_schema::{Struct, Value, canonical, type_named};
 
 use super::{container, resources};

@@ -72,7 +72,11 @@ fn a_kubelet_gets_tokens_for_its_own_pods_and_their_audiences_only() {
         let answer = ask(bound(&own, json!(["vault"])));
         if answer.code == 201 { Ok(()) } else { Err(answer) }
     });
-    assert_eq!(ask(bound(&own, json!([]))).code, 201, "the server's own audience, which the pod's default volume asks for");
+    assert_eq!(
+        ask(bound(&own, json!([]))).code,
+        201,
+        "the server's own audience, which the pod's default volume asks for"
+    );
     let refusal = |text: &str| format!("serviceaccounts \"robot\" is forbidden: {text}");
     let forbidden = |spec: Value, text: &str| refused(&ask(spec), 403, "Forbidden", &refusal(text));
     forbidden(json!({}), "node requested token not bound to a pod");

@@ -33,11 +33,7 @@ pub(super) fn bound_to(request: &Obj) -> Result<Bound<'_>, &'static str> {
 }
 
 /// Checks the audience that a request names; none is the server's own, which the pod must ask for like any other.
-pub(super) async fn audience(
-    reader: &Reader,
-    attributes: &Attributes<'_>,
-    pod: &Obj,
-) -> Result<(), Refusal> {
+pub(super) async fn audience(reader: &Reader, attributes: &Attributes<'_>, pod: &Obj) -> Result<(), Refusal> {
     let asked = attributes.object.as_deref().and_then(|request| request.at(&["spec", "audiences"]));
     let asked = match asked.map_or(&[][..], Value::items) {
         [] => "",
@@ -62,7 +58,9 @@ pub(super) async fn audience(
         return Ok(());
     }
     let (asked, user) = (quote(asked), attributes.user.name);
-    let why = format!("audience {asked} not found in pod spec volume, {user} is not authorized to request tokens for this audience");
+    let why = format!(
+        "audience {asked} not found in pod spec volume, {user} is not authorized to request tokens for this audience"
+    );
     Err(why.into())
 }
 
