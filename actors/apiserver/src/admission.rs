@@ -5,12 +5,13 @@ mod tests;
 
 use oarlock_admission::Operation;
 use oarlock_meta::Status;
-use oarlock_schema::Obj;
+use oarlock_schema::{Obj, Value};
 
 use crate::caller::Caller;
 use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::stages;
+use crate::subresources::scale::scale_of;
 use crate::target::Target;
 
 /// One request on its way through the stages.
@@ -51,11 +52,26 @@ impl Admission<'_> {
     }
 }
 
-/// Another form in which the stages see the changes of an object (a workload's `scale` is a Scale).
+/// Another form in which the stages see the changes of an object.
 #[derive(Clone, Copy, Debug)]
-pub struct Form {
+pub(crate) struct Form {
     /// The form of an object.
-    pub read: fn(&Obj) -> Result<Obj, Status>,
+    pub(crate) read: fn(&Obj) -> Result<Obj, Status>,
     /// Takes over into the object what stages changed in its form.
-    pub write: fn(&Obj, &mut Obj),
+    pub(crate) write: fn(&Obj, &mut Obj),
+}
+
+/// A workload as `scale` shows it.
+const SCALE: Form = Form { read: scale_of, write: set_replicas };
+
+impl Form {
+    /// The form of an endpoint; `None` where the stages see the object itself.
+    pub(crate) fn of(target: &Target<'_>) -> Option<&'static Self> {
+        (target.subresource == "scale").then_some(&SCALE)
+    }
+}
+
+fn set_replicas(scale: &Obj, workload: &mut Obj) {
+    let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
+    workload.set_at(&["spec", "replicas"], replicas);
 }

@@ -40,7 +40,7 @@ pub(crate) fn patched(
     }
     obj = target.to_stored(obj)?;
     oarlock_apis::default(&mut obj);
-    Ok(Change { managed: applied, ..Change::asked(obj, expect) })
+    Ok(Change { obj, expect, managed: applied, trusted: false })
 }
 
 /// Any object after a patch.

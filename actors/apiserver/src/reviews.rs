@@ -44,7 +44,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             let admission = Admission { server, caller, target: &named, operation: Operation::Create, dry_run };
             admission.admit(Some(&mut obj), None).await?;
             let pod = Target::new(pods, "binding", target.namespace, &name);
-            binding::bind(server, caller, &pod, obj, &options, &admission).await
+            binding::bind(server, caller, &pod, &obj, &options, &admission).await
         }
         (plural, Call::Create(mut obj, options)) => {
             // A review goes the way of every new object, up to where others are stored.

@@ -51,7 +51,7 @@ async fn post(
     match target.subresource {
         "binding" => {
             admission.admit(Some(&mut obj), None).await?;
-            binding::bind(server, caller, target, obj, options, &admission).await
+            binding::bind(server, caller, target, &obj, options, &admission).await
         }
         "eviction" => {
             admission.admit(Some(&mut obj), None).await?;

@@ -12,27 +12,22 @@ use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::update::{Change, modify};
 
-/// Binds the pod that the URL names, once the stages have checked the Binding.
+/// Binds the pod that the URL names.
 ///
 /// # Errors
-/// 400 for another name in the body; 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
+/// 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
 pub(crate) async fn bind(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    mut body: Obj,
+    body: &Obj,
     options: &WriteOptions,
     admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
-    if body.meta().name() != target.name {
-        return Err(Status::bad_request("name in URL does not match name in Binding object"));
-    }
-    match body.view::<Binding<'_>>() {
-        Some(binding) => check(binding)?,
-        None => return Err(Status::bad_request("the body is no Binding")),
-    }
-    admission.validate(Some(&mut body), None).await?;
-    let node = body.view::<Binding<'_>>().map_or("", |binding| binding.target().name()).to_owned();
+    let Some(binding) = body.view::<Binding<'_>>() else { return Err(Status::bad_request("the body is no Binding")) };
+    check(binding)?;
+    admission.validate(Some(&mut body.clone()), None).await?;
+    let node = binding.target().name().to_owned();
     let pod = Target { subresource: "", ..*target };
     let uid = body.meta().uid().to_owned();
     let mut change = |old: &Obj, _: Revision| -> Result<Change, Status> {
@@ -65,7 +60,7 @@ pub(crate) async fn bind(
             changed.metadata_mut().labels_mut().insert(key, value);
         }
         super::condition(&mut changed, "PodScheduled", "", "");
-        Ok(Change::own(obj).admitted())
+        Ok(Change::own(obj))
     };
     let bind = Target { subresource: "binding", ..*target };
     modify(server, caller, &bind, options, &mut change).await?;

@@ -73,7 +73,7 @@ async fn disrupt(
         let mut obj = old.clone();
         let why = ("EvictionByEvictionAPI", "Eviction API: evicting");
         super::condition(&mut PodMut::new(&mut obj), "DisruptionTarget", why.0, why.1);
-        Ok(Change::own(obj).admitted())
+        Ok(Change::own(obj))
     };
     Ok(modify(server, caller, &pod, options, &mut change).await?.entry())
 }
@@ -151,7 +151,7 @@ async fn spend(
             && (policy == "AlwaysAllow"
                 || (status.current_healthy() >= status.desired_healthy() && status.desired_healthy() > 0));
         if free {
-            return Ok(Change::own(old.clone()));
+            return Ok(as_server(old.clone()));
         }
         if status.observed_generation() < old.meta().generation() {
             return Err(blocked(
@@ -173,10 +173,15 @@ async fn spend(
         if let Some(Value::Struct(status)) = obj.get_mut("status") {
             status.set_at(&["disruptedPods", pod_name], now.as_str());
         }
-        Ok(Change::own(obj))
+        Ok(as_server(obj))
     };
     let own = Caller::new(Arc::new(UserInfo::apiserver()), "kube-apiserver".into(), caller.deadline);
     modify(server, &own, &budget_target, options, &mut change).await.map(|_| ())
+}
+
+/// The server's change of a budget, which is held to the rules of any writer of a status.
+fn as_server(obj: Obj) -> Change {
+    Change { managed: true, ..Change::asked(obj, None) }
 }
 
 fn covers(budget: &Obj, pod: &Obj) -> bool {

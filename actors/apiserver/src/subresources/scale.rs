@@ -4,7 +4,6 @@ use oarlock_client::{Call, GetOptions, PatchType, Reply, WriteOptions};
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::{Obj, Struct, Value};
 
-use crate::admission::Form;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -44,13 +43,6 @@ fn patch(
     crate::patching::apply_to(caller, target, patch_type, bytes, options, current)
 }
 
-/// Stages see the Scale before and after, not the workload.
-const SCALE: Form = Form { read: scale_of, write: set_replicas };
-
-fn set_replicas(scale: &Obj, workload: &mut Obj) {
-    workload.set_at(&["spec", "replicas"], scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0));
-}
-
 type Wanted<'a> = &'a mut (dyn FnMut(&Obj, Revision) -> Result<Obj, Status> + Send);
 
 async fn write(
@@ -80,7 +72,7 @@ async fn write(
         }
         let mut obj = old.clone();
         obj.set_at(&["spec", "replicas"], replicas);
-        Ok(Change::asked(obj, expect).seen_as(&SCALE))
+        Ok(Change::asked(obj, expect))
     };
     let parent = Target { subresource: "scale", ..*target };
     let entry = modify(server, caller, &parent, options, &mut change).await?.entry();

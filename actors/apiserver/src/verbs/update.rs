@@ -31,37 +31,22 @@ pub struct Change {
     pub expect: Option<Revision>,
     /// managedFields are already as they should be (apply).
     pub managed: bool,
-    /// The server made the change itself by rules of its own (binding): what clients may change does not bind it.
+    /// The server made the change itself by rules of its own (binding): what clients may change does not bind it. The stages have seen the request
+    /// as what it is (a Binding, an Eviction), and do not see what it does to the object.
     pub trusted: bool,
-    /// The stages have seen the request already, as what it is (a Binding, an Eviction): they do not see what it does to the object.
-    pub admitted: bool,
-    /// What the stages see instead of the object.
-    pub form: Option<&'static Form>,
 }
 
 impl Change {
     /// A change that a client asked for.
     #[must_use]
     pub fn asked(obj: Obj, expect: Option<Revision>) -> Self {
-        Self { obj, expect, managed: false, trusted: false, admitted: false, form: None }
+        Self { obj, expect, managed: false, trusted: false }
     }
 
     /// A change that the server makes itself.
     #[must_use]
     pub fn own(obj: Obj) -> Self {
-        Self { obj, expect: None, managed: true, trusted: true, admitted: false, form: None }
-    }
-
-    /// The same, of a request that the stages have seen already.
-    #[must_use]
-    pub fn admitted(self) -> Self {
-        Self { admitted: true, ..self }
-    }
-
-    /// The same, seen by the stages in another form.
-    #[must_use]
-    pub fn seen_as(self, form: &'static Form) -> Self {
-        Self { form: Some(form), ..self }
+        Self { obj, expect: None, managed: true, trusted: true }
     }
 }
 
@@ -132,16 +117,17 @@ pub async fn modify(
     for _ in 0..RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let old = target.decode(&entry)?;
-        let Change { mut obj, expect, managed, trusted, admitted, form } = change(&old, entry.revision)?;
+        let Change { mut obj, expect, managed, trusted } = change(&old, entry.revision)?;
         if expect.is_some_and(|revision| revision != entry.revision) {
             return Err(Status::conflict_modified(&resource.group_resource(), target.name));
         }
         if !managed {
             ownership::on_update(caller, target, options, &mut obj, &old)?;
         }
+        let form = Form::of(target);
         let seen_before = form.map(|form| (form.read)(&old)).transpose()?;
         let before = seen_before.as_ref().unwrap_or(&old);
-        if !admitted {
+        if !trusted {
             let admission =
                 Admission { server, caller, target, operation: Operation::Update, dry_run: options.dry_run };
             match form {
@@ -175,7 +161,7 @@ pub async fn modify(
         let object = Some(seen.as_mut().unwrap_or(&mut obj));
         let mut attributes =
             stages::attributes(&rights, Operation::Update, target, object, Some(before), options.dry_run);
-        if !admitted {
+        if !trusted {
             stages::validate(server, caller, &mut attributes).await?;
         }
         let mut together = attributes.together;

@@ -27,22 +27,19 @@ impl Strategy for PodStrategy {
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         prepare::reset_for_update(request, new, old);
         match request.endpoint {
-            "ephemeralcontainers" => {
-                only(new, old, |spec, asked| take(spec, asked, "ephemeralContainers"));
-                prepare::restore_metadata(new, old);
-            }
-            "resize" => {
-                only(new, old, resized);
-                prepare::restore_metadata(new, old);
-            }
+            "ephemeralcontainers" => only(new, old, |spec, asked| take(spec, asked, "ephemeralContainers")),
+            "resize" => only(new, old, resized),
             "status" => keep_status(new, old),
             _ => {}
+        }
+        if matches!(request.endpoint, "ephemeralcontainers" | "resize") {
+            prepare::restore_metadata(new, old);
         }
     }
 
     fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
-        if request.endpoint == "ephemeralcontainers" {
-            return ephemeral(new, old, errors);
+        if let Some(old) = old.filter(|_| request.endpoint == "ephemeralcontainers") {
+            return super::ephemeral_containers::validate(new, old, errors);
         }
         let Some(old) = old.filter(|_| request.endpoint == "resize").and_then(Obj::view::<Pod<'_>>) else { return };
         let Some(new) = new.view::<Pod<'_>>() else { return };
@@ -67,21 +64,6 @@ impl Strategy for PodStrategy {
         }
         let seconds = requested.or(pod.spec().termination_grace_period_seconds()).unwrap_or(0);
         Grace::Seconds(if seconds < 0 { 1 } else { seconds })
-    }
-}
-
-/// Ephemeral containers are only ever added. A static pod has none, whatever else is wrong with it: nobody but its kubelet's manifest decides
-/// about it.
-fn ephemeral(new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
-    let (Some(old), Some(now)) = (old, new.view::<Pod<'_>>()) else { return };
-    if old.meta().annotations().get("kubernetes.io/config.mirror").is_some() {
-        *errors = ErrorList::default();
-        // Upstream makes a path of no name.
-        errors.push(FieldError::forbidden(&Path::new("[]"), "static pods do not support ephemeral containers"));
-        return;
-    }
-    if let Some(before) = old.view::<Pod<'_>>() {
-        oarlock_apis::core::ephemeral::validate_change(now.spec(), before.spec(), errors);
     }
 }
 
