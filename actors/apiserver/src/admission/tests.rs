@@ -356,3 +356,37 @@ async fn what_a_subresource_does_is_not_shown_as_another_request() {
     assert!(left.is_none_or(|entry| entry.deletion), "the eviction did what it says");
     assert!(world.server.view().applied() > Revision(2));
 }
+
+/// As a live v1.35.0 server answered.
+#[tokio::test(start_paused = true)]
+async fn a_token_request_comes_back_with_its_owners_in_its_own_version() {
+    let world = World::new(Refuses::Never).await;
+    let accounts = resource("", "v1", "serviceaccounts").unwrap();
+    let mut account = Obj::new(accounts.ty);
+    name(&mut account, accounts);
+    account.set_at(&["metadata", "uid"], "u");
+    world.store(account, accounts).await;
+    let own = accounts.subresource("token").unwrap().ty.unwrap();
+    for (spec, fields) in [
+        (
+            r#"{"audiences":["a"],"expirationSeconds":3600}"#,
+            r#"{"f:spec":{"f:audiences":{},"f:expirationSeconds":{}}}"#,
+        ),
+        ("{}", r#"{"f:spec":{"f:expirationSeconds":{}}}"#),
+    ] {
+        let body = oarlock_registry::index::decode(format!(r#"{{"spec":{spec}}}"#).as_bytes(), own).unwrap();
+        let call = Call::Create(body, WriteOptions::default());
+        let reply = world.server.execute(&caller(), &target(accounts, "token", "a"), call).await.unwrap();
+        let oarlock_client::Reply::Object { object, created: true } = reply else { panic!("{reply:?}") };
+        let answer = oarlock_codec::json::encode(&object.obj().unwrap()).bytes;
+        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+        let fields: serde_json::Value = serde_json::from_str(fields).unwrap();
+        let expected = serde_json::json!([{
+            "apiVersion": "authentication.k8s.io/v1", "fieldsType": "FieldsV1", "fieldsV1": fields,
+            "manager": "test", "operation": "Update", "subresource": "token", "time": "2026-01-01T00:00:00Z",
+        }]);
+        assert_eq!(answer["metadata"]["managedFields"], expected);
+        assert_eq!((&answer["metadata"]["name"], &answer["metadata"]["uid"]), (&"a".into(), &"u".into()));
+        assert!(answer["status"]["token"].as_str().is_some_and(|token| token.matches('.').count() == 2));
+    }
+}
