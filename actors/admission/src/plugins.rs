@@ -1,5 +1,6 @@
 //! The stages, one file each.
 
+pub mod certificates;
 pub mod default_storage_class;
 pub mod default_toleration_seconds;
 pub mod limit_ranger;
@@ -10,6 +11,7 @@ mod references;
 pub mod resource_quota;
 pub mod runtime_class;
 pub mod service_account;
+mod signing_request;
 pub mod storage_object_in_use_protection;
 pub mod taint_nodes_by_condition;
 pub mod validating_admission_policy;

@@ -4,9 +4,9 @@
 use oarlock_registry::Reader;
 
 use crate::plugins::{
-    default_storage_class, default_toleration_seconds, limit_ranger, namespace_lifecycle, node_restriction, priority,
-    resource_quota, runtime_class, service_account, storage_object_in_use_protection, taint_nodes_by_condition,
-    validating_admission_policy,
+    certificates, default_storage_class, default_toleration_seconds, limit_ranger, namespace_lifecycle,
+    node_restriction, priority, resource_quota, runtime_class, service_account, storage_object_in_use_protection,
+    taint_nodes_by_condition, validating_admission_policy,
 };
 use crate::stage::AdmissionStage;
 
@@ -36,6 +36,9 @@ pub const STAGES: &[Row] = &[
     on("DefaultStorageClass", default_storage_class::make),
     on("StorageObjectInUseProtection", storage_object_in_use_protection::make),
     on("RuntimeClass", runtime_class::make),
+    on("CertificateApproval", certificates::approval::make),
+    on("CertificateSigning", certificates::signing::make),
+    on("CertificateSubjectRestriction", certificates::subject_restriction::make),
     on("ValidatingAdmissionPolicy", validating_admission_policy::make),
     on("ResourceQuota", resource_quota::make),
 ];
@@ -48,4 +51,49 @@ const fn on(name: &'static str, make: Make) -> Row {
 #[must_use]
 pub fn stages(reader: &Reader) -> Vec<Box<dyn AdmissionStage>> {
     STAGES.iter().filter(|row| row.enabled).map(|row| (row.make)(reader)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STAGES;
+
+    /// What upstream's 1.35 runs by default, and NodeRestriction, which every cluster adds, in its order (`pkg/kubeapiserver/options/plugins.go`).
+    const UPSTREAM: &[&str] = &[
+        "NamespaceLifecycle",
+        "LimitRanger",
+        "ServiceAccount",
+        "NodeRestriction",
+        "TaintNodesByCondition",
+        "PodSecurity",
+        "Priority",
+        "DefaultTolerationSeconds",
+        "DefaultStorageClass",
+        "StorageObjectInUseProtection",
+        "PersistentVolumeClaimResize",
+        "RuntimeClass",
+        "CertificateApproval",
+        "CertificateSigning",
+        "ClusterTrustBundleAttest",
+        "CertificateSubjectRestriction",
+        "DefaultIngressClass",
+        "PodTopologyLabels",
+        "NodeDeclaredFeatureValidator",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionWebhook",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionWebhook",
+        "ResourceQuota",
+    ];
+
+    #[test]
+    fn a_default_stage_of_upstream_is_there_or_the_readme_says_that_it_is_not() {
+        let readme = include_str!("../../../README.md");
+        let there = |name: &str| STAGES.iter().any(|row| row.name == name && row.enabled);
+        for name in UPSTREAM {
+            assert_ne!(there(name), readme.contains(name), "{name}: either there, or named in the README as absent");
+        }
+        let ours: Vec<&str> = STAGES.iter().map(|row| row.name).collect();
+        let theirs: Vec<&str> = UPSTREAM.iter().copied().filter(|name| there(name)).collect();
+        assert_eq!(ours, theirs, "in upstream's order");
+    }
 }

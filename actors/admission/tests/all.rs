@@ -2,10 +2,12 @@
 
 #![cfg(test)]
 
+mod certificates;
 mod chain;
 mod common;
 mod cost;
 mod elsewhere;
+mod node_tokens;
 mod policies;
 mod quota;
 mod recorded;

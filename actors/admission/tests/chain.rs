@@ -71,6 +71,9 @@ fn stages_run_in_upstreams_order() {
             "DefaultStorageClass",
             "StorageObjectInUseProtection",
             "RuntimeClass",
+            "CertificateApproval",
+            "CertificateSigning",
+            "CertificateSubjectRestriction",
             "ValidatingAdmissionPolicy",
             "ResourceQuota",
         ]

@@ -22,13 +22,14 @@ pub(crate) struct World {
     pub(crate) bus: Option<Bus>,
 }
 
-/// May do one thing, to objects of one resource, and nothing else.
+/// May do one thing, to objects of one resource, or to one of them, and nothing else.
 #[derive(Clone, Copy)]
-pub(crate) struct Only(pub(crate) &'static str, pub(crate) &'static str);
+pub(crate) struct Only(pub(crate) &'static str, pub(crate) &'static str, pub(crate) Option<&'static str>);
 
 impl Authorizer for Only {
     fn check(&self, query: &AccessQuery) -> Decision {
-        let allowed = query.verb == self.0 && query.resource == self.1;
+        let named = self.2.is_none_or(|name| query.name == name);
+        let allowed = query.verb == self.0 && query.resource == self.1 && named;
         Decision { allowed, reason: String::new(), error: None }
     }
 }

@@ -310,7 +310,7 @@ async fn deletions_have_only_an_old_object() {
 async fn the_authorizer_is_asked_about_the_caller() {
     let check = "authorizer.group('').resource('pods').check('get').allowed() && !authorizer.requestResource.check('get').allowed()";
     for (rights, admitted) in
-        [(Some(Only("get", "pods")), true), (Some(Only("get", "configmaps")), false), (None, false)]
+        [(Some(Only("get", "pods", None)), true), (Some(Only("get", "configmaps", None)), false), (None, false)]
     {
         let mut world = World::with_namespace("n");
         world.rights = rights;

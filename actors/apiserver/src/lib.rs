@@ -4,6 +4,8 @@
 //! the in-process transport takes it as it is. [`call`] authorizes and hands it to one of [`verbs`] or [`subresources`]; [`stages`] are what every
 //! write passes between decoding and commit.
 
+mod absent;
+mod admission;
 mod allocate;
 pub mod bootstrap;
 pub mod call;

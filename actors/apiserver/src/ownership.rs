@@ -58,6 +58,16 @@ pub(crate) fn on_create(
     Ok(())
 }
 
+/// Notes the owner of the fields of a body that is posted to a subresource, in the version of the body's own kind.
+pub(crate) fn on_post(caller: &Caller, target: &Target<'_>, options: &WriteOptions, body: &mut Obj) {
+    let mut owned = Owned::new(caller, target, options);
+    if let Some(subresource) = target.resource().subresource(target.subresource) {
+        let (group, version) = (subresource.gvk.group, subresource.gvk.version);
+        owned.api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    }
+    apply::track_create(body, &owned.writer(target));
+}
+
 /// Notes that the server itself made an object.
 pub(crate) fn of_server(resource: &Resource, obj: &mut Obj) {
     let now = Time::from_unix(clock::wall().as_second());

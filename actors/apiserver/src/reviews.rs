@@ -5,10 +5,12 @@ mod actors;
 mod components;
 mod token;
 
+use oarlock_admission::Operation;
 use oarlock_client::{Call, Reply};
 use oarlock_meta::Status;
 use oarlock_schema::Obj;
 
+use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::ownership;
 use crate::server::Server;
@@ -35,8 +37,14 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             let Some(pods) = oarlock_schema::resource("", "v1", "pods") else {
                 return Err(Status::internal_error("no pods"));
             };
+            create::forget_system_fields(&mut obj);
+            // The stages see what was posted: a Binding among bindings.
+            let named = Target { name: &name, ..*target };
+            let dry_run = options.dry_run;
+            let admission = Admission { server, caller, target: &named, operation: Operation::Create, dry_run };
+            admission.admit(Some(&mut obj), None).await?;
             let pod = Target::new(pods, "binding", target.namespace, &name);
-            binding::bind(server, caller, &pod, &obj, &options).await
+            binding::bind(server, caller, &pod, &obj, &options, &admission).await
         }
         (plural, Call::Create(mut obj, options)) => {
             // A review goes the way of every new object, up to where others are stored.
@@ -44,15 +52,22 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             create::forget_system_fields(&mut obj);
             oarlock_apis::default(&mut obj);
             ownership::on_create(caller, target, &options, &mut obj)?;
-            match plural {
-                "tokenreviews" => token::review(server, obj),
-                "selfsubjectreviews" => Ok(token::who_am_i(caller, &obj)),
-                "subjectaccessreviews" => access::subject(server, obj, None),
-                "localsubjectaccessreviews" => access::subject(server, obj, Some(target.namespace)),
-                "selfsubjectaccessreviews" => access::own(server, caller, obj),
-                "selfsubjectrulesreviews" => access::rules(server, caller, &obj),
+            let dry_run = options.dry_run;
+            let admission = Admission { server, caller, target, operation: Operation::Create, dry_run };
+            admission.admit(Some(&mut obj), None).await?;
+            let asked = obj.clone();
+            let answer = match plural {
+                "tokenreviews" => token::review(server, asked),
+                "selfsubjectreviews" => Ok(token::who_am_i(caller, &asked)),
+                "subjectaccessreviews" => access::subject(server, asked, None),
+                "localsubjectaccessreviews" => access::subject(server, asked, Some(target.namespace)),
+                "selfsubjectaccessreviews" => access::own(server, caller, asked),
+                "selfsubjectrulesreviews" => access::rules(server, caller, &asked),
                 _ => Err(Status::method_not_supported(&resource.group_resource(), "create")),
-            }
+            }?;
+            // Answering changes nothing, so that a review that is wrong in itself can be refused first, as upstream does.
+            admission.validate(Some(&mut obj), None).await?;
+            Ok(answer)
         }
         ("componentstatuses", Call::List(options)) => components::list(server, target, &options),
         ("componentstatuses", Call::Get(_)) => components::get(server, target),

@@ -13,13 +13,12 @@ use oarlock_admission::Operation;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Value, type_named};
 
+use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::http::Body;
 use crate::http::options::Query;
 use crate::http::request_info::RequestInfo;
-use crate::rights::OwnRights;
 use crate::server::Server;
-use crate::stages;
 use crate::target::Target;
 
 pub(crate) use container::choose as choose_container;
@@ -53,19 +52,28 @@ pub async fn serve(
     if target.subresource == "log" {
         return crate::logs::serve(server, caller, target, query).await;
     }
-    admit(server, caller, target, options(target, info, query)).await?;
+    admitted(server, caller, target, info, query).await?;
     match target.subresource {
         "proxy" => proxy::serve(server, target, request).await,
         _ => upgraded::serve(server, caller, target, info, query, request).await,
     }
 }
 
-/// Admission of CONNECT.
-async fn admit(server: &Server, caller: &Caller, target: &Target<'_>, mut options: Option<Obj>) -> Result<(), Status> {
-    let rights = OwnRights { server, caller };
-    let mut attributes = stages::attributes(&rights, Operation::Connect, target, options.as_mut(), None, false);
-    server.admission().admit(&mut attributes).await?;
-    stages::validate(server, caller, &mut attributes).await
+/// Lets the stages see a connection as what it is: its options.
+///
+/// # Errors
+/// Whatever a stage refuses.
+pub(crate) async fn admitted(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    info: &RequestInfo,
+    query: &Query,
+) -> Result<(), Status> {
+    let mut options = options(target, info, query);
+    let admission = Admission { server, caller, target, operation: Operation::Connect, dry_run: false };
+    admission.admit(options.as_mut(), None).await?;
+    admission.validate(options.as_mut(), None).await
 }
 
 /// The options of a request as the object that admission sees.

@@ -5,14 +5,18 @@ pub(crate) mod eviction;
 pub(crate) mod scale;
 pub(crate) mod token;
 
-use oarlock_client::{Call, Reply};
+use oarlock_admission::Operation;
+use oarlock_client::{Call, Reply, WriteOptions};
 use oarlock_meta::Status;
 use oarlock_schema::views::core_v1::PodMut;
-use oarlock_schema::{Struct, Value, type_named};
+use oarlock_schema::{Obj, Struct, Value, type_named};
+use oarlock_seeded_bug::seeded_bug;
 
+use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
+use crate::verbs::create;
 
 /// Executes a call on a subresource.
 ///
@@ -21,10 +25,45 @@ use crate::target::Target;
 pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
     match (target.subresource, call) {
         ("scale", call) => scale::call(server, caller, target, call).await,
-        ("binding", Call::Create(obj, options)) => binding::bind(server, caller, target, &obj, &options).await,
-        ("eviction", Call::Create(obj, options)) => eviction::evict(server, caller, target, &obj, &options).await,
-        ("token", Call::Create(obj, _)) => token::issue(server, caller, target, obj),
+        ("binding" | "eviction" | "token", Call::Create(obj, options)) => {
+            post(server, caller, target, obj, &options).await
+        }
         (_, call) => Err(Status::method_not_supported(&target.resource().group_resource(), call.verb())),
+    }
+}
+
+/// Executes a POST to a subresource whose body is an object of its own: the body goes the way of every new object, stages included
+/// (upstream: `CreateNamedResource`).
+async fn post(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    mut obj: Obj,
+    options: &WriteOptions,
+) -> Result<Reply, Status> {
+    // The uid of a Binding and of a TokenRequest is a precondition.
+    if target.subresource == "eviction" {
+        create::forget_system_fields(&mut obj);
+    }
+    create::fit_namespace(target, &mut obj)?;
+    oarlock_apis::default(&mut obj);
+    let admission = Admission { server, caller, target, operation: Operation::Create, dry_run: options.dry_run };
+    match target.subresource {
+        "binding" => {
+            admission.admit(Some(&mut obj), None).await?;
+            binding::bind(server, caller, target, &obj, options, &admission).await
+        }
+        "eviction" => {
+            admission.admit(Some(&mut obj), None).await?;
+            eviction::evict(server, caller, target, obj, options, &admission).await
+        }
+        _ => {
+            crate::ownership::on_post(caller, target, options, &mut obj);
+            if !seeded_bug!("token_without_admission") {
+                admission.admit(Some(&mut obj), None).await?;
+            }
+            token::issue(server, caller, target, obj, &admission).await
+        }
     }
 }
 

@@ -5,3 +5,5 @@
 mod conversion;
 mod creation;
 mod deletion;
+mod ephemeral;
+mod signing_requests;

@@ -7,6 +7,7 @@ pub mod config;
 pub mod container;
 pub mod endpoints;
 pub mod env;
+pub mod ephemeral;
 pub mod event;
 pub mod limit_range;
 pub mod namespace;
@@ -45,7 +46,9 @@ pub const POD_TYPES: &[TypeRules] = &[
     TypeRules::of("core/v1.EphemeralContainer")
         .required(&["name", "image"])
         .enums(&["imagePullPolicy"])
-        .default(container::default_ephemeral),
+        .default(container::default_ephemeral)
+        .seen_as(ephemeral::seen)
+        .validate(ephemeral::validate),
     TypeRules::of("core/v1.ContainerPort").enums(&["protocol"]),
     TypeRules::of("core/v1.EnvVar").validate(env::validate),
     TypeRules::of("core/v1.SecurityContext").enums(&["procMount"]).validate(container::validate_security),

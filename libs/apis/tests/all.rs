@@ -4,5 +4,6 @@
 
 mod common;
 mod defaults;
+mod ephemeral;
 mod invalid;
 mod speed;

@@ -11,6 +11,7 @@
 
 mod authority;
 mod certificate;
+mod certificates_only;
 mod csr;
 mod der;
 mod error;
@@ -25,6 +26,7 @@ mod trust;
 
 pub use authority::{Authority, Issued};
 pub use certificate::{Presented, parse_chain, parse_presented};
+pub use certificates_only::certificates_only;
 pub use csr::{CsrInfo, parse_csr};
 pub use error::{Error, Result};
 pub use files::{AtomicFiles, Visibility, read};

@@ -4,6 +4,7 @@ mod bodies;
 mod credentials;
 mod paths;
 mod rights;
+mod subresources;
 
 use oarlock_testkit::http::{Answer, Http};
 

@@ -268,5 +268,26 @@ pub(crate) const BUGS: &[Bug] = &[
         "oarlock-kubelet",
         None,
         "who_may_not_ask_all_nodes_learns_neither_how_many_there_are_nor_which_has_a_pod",
+    bug(
+        "token_without_admission",
+        "oarlock-apiserver",
+        None,
+        "every_write_and_connection_passes_the_stages_as_what_it_is",
+    ),
+    program_bug(
+        "token_without_admission",
+        "bad_input::subresources::a_kubelet_gets_tokens_for_its_own_pods_and_their_audiences_only",
+    ),
+    bug(
+        "ephemeral_by_the_front_door",
+        "oarlock-apis",
+        Some("all"),
+        "the_pod_itself_is_no_way_to_its_ephemeral_containers",
+    ),
+    bug(
+        "anybody_approves",
+        "oarlock-admission",
+        Some("all"),
+        "a_decision_and_a_certificate_need_the_right_for_the_signer",
     ),
 ];

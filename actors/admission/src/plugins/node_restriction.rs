@@ -1,7 +1,9 @@
 //! NodeRestriction: a kubelet writes only what is its own: its Node, its Lease, its pods' status, its pods' tokens.
 
+mod claim;
 mod labels;
 mod mirror;
+mod signing_request;
 mod token;
 
 use async_trait::async_trait;
@@ -87,7 +89,10 @@ impl NodeRestriction {
                 Err(format!("unexpected pod subresource \"{other}\", only 'status' and 'eviction' are allowed").into())
             }
             ("", "nodes", _) => own_node(attributes, node),
-            ("", "persistentvolumeclaims", "status") => Ok(()),
+            ("", "persistentvolumeclaims", "status") => match (attributes.object.as_deref(), attributes.old) {
+                (Some(new), Some(old)) => Ok(claim::check(new, old, node)?),
+                _ => Err("unexpected operation".into()),
+            },
             ("", "persistentvolumeclaims", _) => Err("may only update PVC status".into()),
             ("", "serviceaccounts", "token") if attributes.operation == Operation::Create => {
                 self.token(attributes, node).await
@@ -95,6 +100,9 @@ impl NodeRestriction {
             ("coordination.k8s.io", "leases", _) => lease(attributes, node),
             ("storage.k8s.io", "csinodes", _) => named(attributes, node, "CSINode"),
             ("resource.k8s.io", "resourceslices", _) => slice(attributes, node),
+            ("certificates.k8s.io", "certificatesigningrequests", _) if attributes.operation == Operation::Create => {
+                Ok(attributes.object.as_deref().map_or(Ok(()), |asked| signing_request::check(asked, node))?)
+            }
             _ => Ok(()),
         }
     }
@@ -140,7 +148,7 @@ impl NodeRestriction {
         if !runs_on(Some(&pod), node) {
             return Err("node requested token bound to a pod scheduled on a different node".into());
         }
-        Ok(token::audience(&self.reader, request, &pod, node)?)
+        token::audience(&self.reader, attributes, &pod).await
     }
 
     async fn stored_pod(&self, namespace: &str, name: &str) -> Result<Obj, Refusal> {

@@ -24,14 +24,24 @@ use crate::policy::{
 };
 use crate::stage::AdmissionStage;
 
-/// Kinds that no policy judges, or nobody could take a bad one back.
-const EXEMPT: &[&str] = &[
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
-    "mutatingwebhookconfigurations",
+/// Resources that no policy judges: nobody could take a bad policy back, and a cluster whose reviews are refused does not work.
+const EXEMPT: &[(&str, &[&str])] = &[
+    (
+        "admissionregistration.k8s.io",
+        &[
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicybindings",
+            "validatingwebhookconfigurations",
+            "mutatingwebhookconfigurations",
+        ],
+    ),
+    ("authentication.k8s.io", &["selfsubjectreviews", "tokenreviews"]),
+    (
+        "authorization.k8s.io",
+        &["localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"],
+    ),
 ];
 
 /// The stage.
@@ -70,8 +80,8 @@ impl AdmissionStage for ValidatingAdmissionPolicy {
     }
 
     async fn validate(&self, attributes: &mut Attributes<'_>) -> Result<(), Status> {
-        let exempt = attributes.resource.group == "admissionregistration.k8s.io";
-        if exempt && EXEMPT.contains(&attributes.resource.plural) {
+        let resource = attributes.resource;
+        if EXEMPT.iter().any(|(group, plurals)| resource.group == *group && plurals.contains(&resource.plural)) {
             return Ok(());
         }
         let bound = self.bound();

@@ -6,6 +6,7 @@ use oarlock_meta::{ErrorList, FieldError, GroupResource, Path, Revision, Status}
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Binding, Pod, PodMut};
 
+use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -21,10 +22,12 @@ pub(crate) async fn bind(
     target: &Target<'_>,
     body: &Obj,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
     let Some(binding) = body.view::<Binding<'_>>() else { return Err(Status::bad_request("the body is no Binding")) };
     check_place(target, body)?;
     check(binding)?;
+    admission.validate(Some(&mut body.clone()), None).await?;
     let node = binding.target().name().to_owned();
     let pod = Target { subresource: "", ..*target };
     let key = target.key(target.name)?;

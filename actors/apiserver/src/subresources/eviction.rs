@@ -1,50 +1,61 @@
 //! `pods/eviction`: a deletion that disruption budgets may refuse.
 
+use std::sync::Arc;
+
+use oarlock_auth::UserInfo;
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
 use oarlock_meta::{Cause, LabelSelector, Status};
 use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
 use oarlock_schema::{Obj, Str, Value, resource};
+use oarlock_store::Entry;
 
+use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::selectors;
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::delete;
-use crate::verbs::update::{Change, modify};
+use crate::verbs::update::{Change, modify, parse_revision};
 
 /// Upstream's pause before a blocked eviction should be tried again, when the budget has not been observed yet.
 const RETRY_AFTER: u32 = 10;
 
-/// Evicts the pod that the URL names.
+/// Evicts the pod that the URL names, once the stages have checked the Eviction. They see neither the condition that the pod gets nor its deletion.
 ///
 /// # Errors
-/// 404; 429 when a budget allows no disruption; 500 when more than one budget matches.
+/// 400 for another name in the body; 404; 429 when a budget allows no disruption; 500 when more than one budget matches.
 pub(crate) async fn evict(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    body: &Obj,
+    mut body: Obj,
     options: &WriteOptions,
+    admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
+    if body.meta().name() != target.name {
+        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+    }
     let Some(eviction) = body.view::<Eviction<'_>>() else {
         return Err(Status::bad_request("the body is no Eviction"));
     };
-    let named = body.meta().name();
-    if !named.is_empty() && named != target.name {
-        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
-    }
+    let delete_options = options_of(eviction, options.dry_run)?;
+    admission.validate(Some(&mut body), None).await?;
     let pod_target = Target { subresource: "", ..*target };
     let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
     let pod = pod_target.decode(&entry)?;
-    let delete_options = options_of(eviction, options.dry_run);
     if must_ask(&pod) {
         spend(server, caller, target, &pod, options).await?;
     }
+    let mut delete_options = delete_options;
     if !delete_options.dry_run {
-        disrupt(server, caller, target, &delete_options, options).await?;
+        let disrupted = disrupt(server, caller, target, &delete_options, options).await?;
+        if delete_options.resource_version.is_some() {
+            // The condition is the eviction's own change of the pod.
+            delete_options.resource_version = Some(disrupted.revision);
+        }
     }
-    delete::delete(server, caller, &pod_target, &delete_options).await?;
+    delete::delete_admitted(server, caller, &pod_target, &delete_options).await?;
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
@@ -55,7 +66,7 @@ async fn disrupt(
     target: &Target<'_>,
     delete_options: &DeleteOptions,
     options: &WriteOptions,
-) -> Result<(), Status> {
+) -> Result<Arc<Entry>, Status> {
     let pod = Target { subresource: "status", ..*target };
     let mut change = |old: &Obj, revision: oarlock_meta::Revision| -> Result<Change, Status> {
         oarlock_registry::delete::check_preconditions(pod.kind, old, revision.get(), delete_options)?;
@@ -64,7 +75,7 @@ async fn disrupt(
         super::condition(&mut PodMut::new(&mut obj), "DisruptionTarget", why.0, why.1);
         Ok(Change::own(obj))
     };
-    modify(server, caller, &pod, options, &mut change).await.map(|_| ())
+    Ok(modify(server, caller, &pod, options, &mut change).await?.entry())
 }
 
 /// Pods that never ran, or have ended, or are already going cost no budget.
@@ -73,10 +84,21 @@ fn must_ask(pod: &Obj) -> bool {
     !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.meta().deletion_timestamp().is_none_or(|t| t.is_empty())
 }
 
-fn options_of(eviction: Eviction<'_>, dry_run: bool) -> DeleteOptions {
-    let Some(given) = eviction.delete_options() else { return DeleteOptions { dry_run, ..DeleteOptions::default() } };
+/// How the pod is to be deleted.
+///
+/// # Errors
+/// 500, as upstream has it, when request and body say different things of a dry run.
+fn options_of(eviction: Eviction<'_>, dry_run: bool) -> Result<DeleteOptions, Status> {
+    let Some(given) = eviction.delete_options() else {
+        return Ok(DeleteOptions { dry_run, ..DeleteOptions::default() });
+    };
+    let own: Vec<&str> = given.dry_run().iter().collect();
+    if dry_run && !own.is_empty() && own != ["All"] {
+        let text = format!("Non-matching dry-run options in request and content: [All] and [{}]", own.join(" "));
+        return Err(Status::unexpected(text));
+    }
     let preconditions = given.preconditions();
-    DeleteOptions {
+    Ok(DeleteOptions {
         grace_period_seconds: given.grace_period_seconds(),
         propagation: match given.propagation_policy() {
             Some("Orphan") => Some(Propagation::Orphan),
@@ -85,12 +107,13 @@ fn options_of(eviction: Eviction<'_>, dry_run: bool) -> DeleteOptions {
             _ => None,
         },
         uid: preconditions.and_then(|p| p.uid()).map(Str::new),
-        resource_version: None,
-        dry_run: dry_run || given.dry_run().iter().any(|d| d == "All"),
-    }
+        resource_version: preconditions.and_then(|p| p.resource_version()).map(parse_revision).transpose()?,
+        dry_run: dry_run || !own.is_empty(),
+    })
 }
 
-/// Takes one disruption from the budget that covers the pod, by compare-and-swap on its status.
+/// Takes one disruption from the budget that covers the pod, by compare-and-swap on its status. The server writes the budget in its own name: whoever
+/// evicts need not be allowed to, and stages see the server as the writer.
 async fn spend(
     server: &Server,
     caller: &Caller,
@@ -128,7 +151,7 @@ async fn spend(
             && (policy == "AlwaysAllow"
                 || (status.current_healthy() >= status.desired_healthy() && status.desired_healthy() > 0));
         if free {
-            return Ok(Change::own(old.clone()));
+            return Ok(as_server(old.clone()));
         }
         if status.observed_generation() < old.meta().generation() {
             return Err(blocked(
@@ -150,9 +173,15 @@ async fn spend(
         if let Some(Value::Struct(status)) = obj.get_mut("status") {
             status.set_at(&["disruptedPods", pod_name], now.as_str());
         }
-        Ok(Change::own(obj))
+        Ok(as_server(obj))
     };
-    modify(server, caller, &budget_target, options, &mut change).await.map(|_| ())
+    let own = Caller::new(Arc::new(UserInfo::apiserver()), "kube-apiserver".into(), caller.deadline);
+    modify(server, &own, &budget_target, options, &mut change).await.map(|_| ())
+}
+
+/// The server's change of a budget, which is held to the rules of any writer of a status.
+fn as_server(obj: Obj) -> Change {
+    Change { managed: true, ..Change::asked(obj, None) }
 }
 
 fn covers(budget: &Obj, pod: &Obj) -> bool {

@@ -106,6 +106,7 @@ async fn try_create(
     stages::check(target, obj.name(), &errors)?;
     // What is refused is not warned of as well.
     stages::warn(caller, obj);
+    crate::absent::warn(caller, target, obj);
     crate::escalation::check(server, caller, target, obj, None)?;
     let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
     attributes.held.extend(crate::allocate::turn(server, target, attributes.object.as_deref(), None).await);

@@ -37,6 +37,29 @@ pub async fn delete(
     target: &Target<'_>,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
+    delete_object(server, caller, target, options, false).await
+}
+
+/// Deletes an object for a request that the stages have seen already, as what it is (an Eviction).
+///
+/// # Errors
+/// 404, 409 when a precondition does not hold.
+pub(crate) async fn delete_admitted(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    delete_object(server, caller, target, options, true).await
+}
+
+async fn delete_object(
+    server: &Server,
+    caller: &Caller,
+    target: &Target<'_>,
+    options: &DeleteOptions,
+    admitted: bool,
+) -> Result<Deleted, Status> {
     warn(caller, target, options);
     let key = target.key(target.name)?;
     let rights = OwnRights { server, caller };
@@ -44,8 +67,10 @@ pub async fn delete(
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let obj = target.decode(&entry)?;
         let mut attributes = stages::attributes(&rights, Operation::Delete, target, None, Some(&obj), options.dry_run);
-        server.admission().admit(&mut attributes).await?;
-        stages::validate(server, caller, &mut attributes).await?;
+        if !admitted {
+            server.admission().admit(&mut attributes).await?;
+            stages::validate(server, caller, &mut attributes).await?;
+        }
         let mut together = attributes.together;
         let now = Now { unix: clock::wall().as_second(), format: |unix| Time::from_unix(unix).to_string() };
         let committed = match delete::plan(target.kind, &obj, entry.revision.get(), options, now)? {

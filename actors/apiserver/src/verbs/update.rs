@@ -11,6 +11,7 @@ use oarlock_storage::{Append, Key};
 use oarlock_store::Entry;
 
 use super::create;
+use crate::admission::{Admission, Form};
 use crate::caller::Caller;
 use crate::ownership;
 use crate::rights::OwnRights;
@@ -30,7 +31,8 @@ pub struct Change {
     pub expect: Option<Revision>,
     /// managedFields are already as they should be (apply).
     pub managed: bool,
-    /// The server made the change itself by rules of its own (binding): what clients may change does not bind it.
+    /// The server made the change itself by rules of its own (binding): what clients may change does not bind it. The stages have seen the request
+    /// as what it is (a Binding, an Eviction), and do not see what it does to the object.
     pub trusted: bool,
 }
 
@@ -122,9 +124,21 @@ pub async fn modify(
         if !managed {
             ownership::on_update(caller, target, options, &mut obj, &old)?;
         }
-        let mut attributes =
-            stages::attributes(&rights, Operation::Update, target, Some(&mut obj), Some(&old), options.dry_run);
-        server.admission().admit(&mut attributes).await?;
+        let form = Form::of(target);
+        let seen_before = form.map(|form| (form.read)(&old)).transpose()?;
+        let before = seen_before.as_ref().unwrap_or(&old);
+        if !trusted {
+            let admission =
+                Admission { server, caller, target, operation: Operation::Update, dry_run: options.dry_run };
+            match form {
+                None => admission.admit(Some(&mut obj), Some(before)).await?,
+                Some(form) => {
+                    let mut seen = (form.read)(&obj)?;
+                    admission.admit(Some(&mut seen), Some(before)).await?;
+                    (form.write)(&seen, &mut obj);
+                }
+            }
+        }
         let now = stages::now_text();
         let request = stages::request(caller, target, &now);
         if trusted {
@@ -139,12 +153,17 @@ pub async fn modify(
             stages::check(target, target.name, &errors)?;
         }
         stages::warn(caller, &obj);
+        crate::absent::warn(caller, target, &obj);
         crate::escalation::check(server, caller, target, &obj, Some(&old))?;
         let _turn = crate::allocate::turn(server, target, Some(&obj), Some(&old)).await;
         let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;
+        let mut seen = form.map(|form| (form.read)(&obj)).transpose()?;
+        let object = Some(seen.as_mut().unwrap_or(&mut obj));
         let mut attributes =
-            stages::attributes(&rights, Operation::Update, target, Some(&mut obj), Some(&old), options.dry_run);
-        stages::validate(server, caller, &mut attributes).await?;
+            stages::attributes(&rights, Operation::Update, target, object, Some(before), options.dry_run);
+        if !trusted {
+            stages::validate(server, caller, &mut attributes).await?;
+        }
         let mut together = attributes.together;
         together.extend(companions);
         if delete::is_finished(target.kind, &obj) {

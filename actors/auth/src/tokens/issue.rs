@@ -69,6 +69,17 @@ pub struct IssuedToken {
     pub warnings: Vec<String>,
 }
 
+/// A request that is right in itself, with what it leaves to the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// The account's uid.
+    pub uid: String,
+    /// The audiences; this server's where none are asked for.
+    pub audiences: Vec<String>,
+    /// The lifetime; an hour where none is asked for.
+    pub expiration_seconds: i64,
+}
+
 /// Issues tokens.
 #[derive(Debug, Clone)]
 pub struct Issuer {
@@ -109,6 +120,33 @@ impl Issuer {
         self
     }
 
+    /// Checks all of a request for the account `namespace`/`name` but the object that the token is to be bound to: admission comes before that.
+    ///
+    /// # Errors
+    /// The Status upstream answers: 404 for an account that is not there, 409 for another uid, 422 for a bad lifetime or name.
+    pub fn accept(
+        &self,
+        (namespace, name): (&str, &str),
+        request: &TokenRequest,
+        lookup: &dyn Lookup,
+    ) -> Result<Accepted, Status> {
+        check_names(namespace, name, request)?;
+        let account = lookup
+            .service_account(namespace, name)
+            .ok_or_else(|| Status::not_found(&GroupResource::new("", "serviceaccounts"), name))?;
+        if !request.uid.is_empty() && request.uid != account.uid {
+            let why = format!(
+                "the UID in the token request ({}) does not match the UID of the service account ({})",
+                request.uid, account.uid
+            );
+            return Err(Status::conflict(&GroupResource::new(kind().group, "TokenRequest"), name, why));
+        }
+        let expiration_seconds = request.expiration_seconds.unwrap_or(DEFAULT_SECONDS);
+        check_lifetime(expiration_seconds)?;
+        let audiences = if request.audiences.is_empty() { self.audiences.clone() } else { request.audiences.clone() };
+        Ok(Accepted { uid: account.uid, audiences, expiration_seconds })
+    }
+
     /// Issues a token for the account `namespace`/`name` at `now` (Unix seconds). `jti` is a fresh UUID.
     ///
     /// # Errors
@@ -122,19 +160,7 @@ impl Issuer {
         now: i64,
         jti: &str,
     ) -> Result<IssuedToken, Status> {
-        check_names(namespace, name, request)?;
-        let account = lookup
-            .service_account(namespace, name)
-            .ok_or_else(|| Status::not_found(&GroupResource::new("", "serviceaccounts"), name))?;
-        if !request.uid.is_empty() && request.uid != account.uid {
-            let why = format!(
-                "the UID in the token request ({}) does not match the UID of the service account ({})",
-                request.uid, account.uid
-            );
-            return Err(Status::conflict(&GroupResource::new(kind().group, "TokenRequest"), name, why));
-        }
-        let asked = request.expiration_seconds.unwrap_or(DEFAULT_SECONDS);
-        check_lifetime(asked)?;
+        let Accepted { uid, audiences, expiration_seconds: asked } = self.accept((namespace, name), request, lookup)?;
         let binding = match &request.bound {
             Some(object) => bind(namespace, name, object, lookup)?,
             None => Binding::default(),
@@ -147,7 +173,6 @@ impl Issuer {
             }
             _ => asked,
         };
-        let audiences = if request.audiences.is_empty() { self.audiences.clone() } else { request.audiences.clone() };
         let extend = self.extend
             && binding.pod.is_some()
             && seconds == EXTENDABLE_SECONDS
@@ -163,7 +188,7 @@ impl Issuer {
                 node: binding.node,
                 pod: binding.pod,
                 secret: binding.secret,
-                serviceaccount: Reference::new(name, &account.uid),
+                serviceaccount: Reference::new(name, &uid),
                 warnafter: extend.then_some(now.saturating_add(seconds)),
             },
             nbf: Some(now),
@@ -176,7 +201,7 @@ impl Issuer {
             expires_at: now.saturating_add(seconds),
             audiences,
             expiration_seconds: seconds,
-            uid: account.uid,
+            uid,
             credential_id: format!("JTI={jti}"),
             warnings,
         })

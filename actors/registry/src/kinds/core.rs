@@ -1,5 +1,6 @@
 //! Core group.
 
+mod ephemeral_containers;
 pub mod event;
 pub mod namespace;
 pub mod node;

@@ -211,6 +211,15 @@ pub fn validate_security(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
+/// Only pods with users of their own may see all of `/proc`.
+pub(super) fn proc_mount(one: Container<'_>, host_users: Option<bool>, path: &Path<'_>, errors: &mut ErrorList) {
+    if host_users != Some(false) && one.security_context().and_then(|s| s.proc_mount()) == Some("Unmasked") {
+        let at = path.child("securityContext");
+        let text = "`hostUsers` must be false to use `Unmasked`";
+        errors.push(FieldError::invalid(&at.child("procMount"), "Unmasked", text));
+    }
+}
+
 /// A user or group by number.
 pub(super) fn user_id(id: i64, path: &Path<'_>, errors: &mut ErrorList) {
     range(id, 0, i64::from(i32::MAX), path, errors);

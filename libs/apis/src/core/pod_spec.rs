@@ -97,12 +97,7 @@ fn containers(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             ));
         }
     }
-    for (i, one) in spec.ephemeral_containers().iter().enumerate() {
-        if names.contains(&one.name()) {
-            errors.push(FieldError::duplicate(&path.child("ephemeralContainers").index(i).child("name"), one.name()));
-        }
-        names.push(one.name());
-    }
+    super::ephemeral::in_spec(spec, &claims, &path.child("ephemeralContainers"), errors);
 }
 
 fn common<'a>(
@@ -133,14 +128,7 @@ fn common<'a>(
             }
         }
     }
-    if spec.host_users() != Some(false) && one.security_context().and_then(|s| s.proc_mount()) == Some("Unmasked") {
-        let at = path.child("securityContext");
-        errors.push(FieldError::invalid(
-            &at.child("procMount"),
-            "Unmasked",
-            "`hostUsers` must be false to use `Unmasked`",
-        ));
-    }
+    container::proc_mount(one, spec.host_users(), path, errors);
 }
 
 /// Containers that run together may not take the same port of the node.

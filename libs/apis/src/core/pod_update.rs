@@ -4,6 +4,7 @@ use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Pod, PodSpec, PodSpecMut};
 use oarlock_schema::{Struct, Value};
+use oarlock_seeded_bug::seeded_bug;
 
 use crate::rules::range;
 
@@ -123,8 +124,11 @@ fn masked(spec: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) 
             }
         }
     }
-    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations", "ephemeralContainers"] {
+    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
         copy(&mut out, old, field);
+    }
+    if seeded_bug!("ephemeral_by_the_front_door") {
+        copy(&mut out, old, "ephemeralContainers");
     }
     if before.termination_grace_period_seconds().is_some_and(|g| g < 0)
         && PodSpec::new(&out).termination_grace_period_seconds() == Some(1)

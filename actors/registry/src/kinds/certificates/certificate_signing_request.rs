@@ -54,7 +54,8 @@ impl Strategy for CertificateSigningRequestStrategy {
     fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
         let Some(old) = old else { return signature(new, errors) };
         decided(request, new, old, errors);
-        let (now, before) = (new.at(&CERTIFICATE), old.at(&CERTIFICATE));
+        let given = |value: &&Value| value.as_str().is_some_and(|text| !text.is_empty());
+        let (now, before) = (new.at(&CERTIFICATE).filter(given), old.at(&CERTIFICATE).filter(given));
         let at = Path::new("status");
         if now != before && request.endpoint != "status" {
             errors.push(FieldError::forbidden(&at.child("certificate"), "updates may not set certificate content"));
@@ -62,7 +63,19 @@ impl Strategy for CertificateSigningRequestStrategy {
             let text = "updates may not modify existing certificate content";
             errors.push(FieldError::forbidden(&at.child("certificate"), text));
         }
+        // An answer that is stored and would not be taken today frees its successor from the check.
+        let judged = now != before && before.is_none_or(|stored| certificate(stored).is_ok());
+        if let Some(Err(why)) = now.filter(|_| judged).map(certificate) {
+            errors.push(FieldError::invalid(&at.child("certificate"), "<certificate data>", why));
+        }
     }
+}
+
+/// A signer's answer is PEM certificates.
+fn certificate(value: &Value) -> Result<(), String> {
+    let encoded = value.as_str().unwrap_or("");
+    let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default();
+    oarlock_pki::certificates_only(&String::from_utf8_lossy(&bytes))
 }
 
 /// The asker holds the key: a well-formed request with a right signature (upstream `validateCSR`).

@@ -32,9 +32,15 @@ impl Strategy for PodStrategy {
             "status" => keep_status(new, old),
             _ => {}
         }
+        if matches!(request.endpoint, "ephemeralcontainers" | "resize") {
+            prepare::restore_metadata(new, old);
+        }
     }
 
     fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
+        if let Some(old) = old.filter(|_| request.endpoint == "ephemeralcontainers") {
+            return super::ephemeral_containers::validate(new, old, errors);
+        }
         let Some(old) = old.filter(|_| request.endpoint == "resize").and_then(Obj::view::<Pod<'_>>) else { return };
         let Some(new) = new.view::<Pod<'_>>() else { return };
         let at = Path::new("spec");

@@ -1,0 +1,34 @@
+//! Certificate signing requests: who may approve and sign for which signer, and what nobody may ask for.
+
+pub mod approval;
+pub mod signing;
+pub mod subject_restriction;
+
+use oarlock_cel::AccessQuery;
+
+use crate::attributes::{Attributes, Rights};
+
+const GROUP: &str = "certificates.k8s.io";
+
+/// Whether a request is about this endpoint of signing requests.
+fn concerns(attributes: &Attributes<'_>, subresource: &str) -> bool {
+    let resource = attributes.resource;
+    resource.group == GROUP && resource.plural == "certificatesigningrequests" && attributes.subresource == subresource
+}
+
+/// Whether the user has a right for a signer, by its name or by that of all signers of its domain (upstream
+/// `certauthorization.IsAuthorizedForSignerName`). Without an authorizer nobody has.
+fn may(attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
+    let Some(authorizer) = attributes.authorizer.map(Rights::authorizer) else { return false };
+    let domain = signer.split('/').next().unwrap_or("");
+    [signer.to_owned(), format!("{domain}/*")].into_iter().any(|name| {
+        let query = AccessQuery {
+            verb: verb.to_owned(),
+            group: GROUP.to_owned(),
+            resource: "signers".to_owned(),
+            name,
+            ..AccessQuery::default()
+        };
+        authorizer.check(&query).allowed
+    })
+}
