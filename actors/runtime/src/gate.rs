@@ -283,8 +283,7 @@ impl Gate {
         let on_spin = if seeded_bug!("request_ends_the_process") { OnSpin::Abort } else { OnSpin::Report };
         let table = self.inner.table.lock();
         let looks = table.holders.values().filter_map(|holder| Some((holder.name, holder.spot.as_ref()?.look())));
-        let spin =
-            |(task, looks)| Spin { name: format!("{}/{task}", self.name()), looks, on_spin, actor: false };
+        let spin = |(task, looks)| Spin { name: format!("{}/{task}", self.name()), looks, on_spin, actor: false };
         looks.filter(|(_, looks)| *looks > 0).map(spin).collect()
     }
 }

@@ -377,8 +377,7 @@ impl System {
         });
         let all = actors.chain(gates.iter().flat_map(Gate::look));
         let stuck: Vec<Spin> = all.filter(|spin| spin.looks >= half).collect();
-        *self.inner.spinning.lock() =
-            stuck.iter().filter(|spin| spin.actor).map(|spin| spin.name.clone()).collect();
+        *self.inner.spinning.lock() = stuck.iter().filter(|spin| spin.actor).map(|spin| spin.name.clone()).collect();
         stuck
     }
 }

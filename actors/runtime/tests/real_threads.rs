@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use oarlock_runtime::{
-    Actor, ActorKind, Ctx, Failure, Instant, Life, OnSpin, Options, Reply, System, Watchdog, clock,
-};
+use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Instant, Life, OnSpin, Options, Reply, System, Watchdog, clock};
 
 static SPINNER: ActorKind =
     ActorKind { name: "real.spinner", progress: Duration::from_millis(100), ..ActorKind::DEFAULT };

@@ -237,4 +237,17 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
     bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
     bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
+    bug(
+        "request_ends_the_process",
+        "oarlock-runtime",
+        Some("real_threads"),
+        "a_gated_task_that_never_yields_is_named_and_ends_nothing",
+    ),
+    bug(
+        "limit_counts_nothing",
+        "oarlock-apiserver",
+        None,
+        "ordinary_users_leave_room_for_the_system_and_that_for_heartbeats",
+    ),
+    bug("mapped_address_is_foreign", "oarlock-apiserver", None, "an_address_is_judged_by_what_it_leads_to"),
 ];
