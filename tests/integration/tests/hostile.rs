@@ -1,5 +1,6 @@
 //! One user against all others: requests at the size limit, requests that never end, addresses of the server's own network.
 
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use oarlock_runtime::clock;
@@ -75,7 +76,8 @@ fn large_requests_of_one_user_leave_the_server_to_the_others() {
 
 #[test]
 fn requests_beyond_the_limit_are_told_to_come_back_and_the_system_gets_its_answers() {
-    let flags = ["--max-mutating-requests-inflight", "4", "--disable", "scheduler,controller-manager,kubelet"];
+    let flags =
+        ["--ephemeral", "--max-mutating-requests-inflight", "4", "--disable", "scheduler,controller-manager,kubelet"];
     let mut cluster = Cluster::up(&flags);
     let (admin, somebody) = (cluster.http(Who::Admin), somebody(&cluster));
     let token = admin.json(
@@ -115,6 +117,20 @@ fn requests_beyond_the_limit_are_told_to_come_back_and_the_system_gets_its_answe
         assert_eq!(somebody.get("/readyz").text(), "ok");
         cluster.kill();
     });
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed_and_there_is_room_again_when_others_go() {
+    let flags = ["--ephemeral", "--max-connections", "3", "--disable", "scheduler,controller-manager,kubelet"];
+    let cluster = Cluster::up(&flags);
+    let http = cluster.http(Who::Admin);
+    let idle: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(http.address()).unwrap()).collect();
+    assert!(http.try_get("/readyz").is_err(), "there are three already");
+    drop(idle);
+    let deadline = clock::after(PATIENCE);
+    while !http.try_get("/readyz").is_ok_and(|answer| answer.text() == "ok") {
+        assert!(!deadline.passed(), "there is no room again: {}", cluster.log_tail());
+    }
 }
 
 #[test]
