@@ -80,10 +80,14 @@ impl Connection {
         body: Bytes,
         gzip: bool,
     ) -> anyhow::Result<Response<Incoming>> {
+        let content = match method {
+            Method::PATCH => "application/strategic-merge-patch+json",
+            _ => "application/json",
+        };
         let mut request = Request::builder()
             .method(method)
             .uri(format!("https://{}{path}", self.host))
-            .header("content-type", "application/json");
+            .header("content-type", content);
         if gzip {
             request = request.header("accept-encoding", "gzip");
         }

@@ -4,6 +4,7 @@ pub(crate) mod append;
 pub(crate) mod compose_kill;
 pub(crate) mod create;
 pub(crate) mod failover;
+pub(crate) mod hostile;
 pub(crate) mod idle;
 pub(crate) mod kept;
 pub(crate) mod list;

@@ -6,8 +6,8 @@ use anyhow::{Context, bail};
 use serde::Deserialize;
 
 use crate::kinds::{
-    append, compose_kill, create, failover, idle, kept, list, memory, reopen, rollout, schedule, shards, snapshot,
-    start, takeover, watch, write_path,
+    append, compose_kill, create, failover, hostile, idle, kept, list, memory, reopen, rollout, schedule, shards,
+    snapshot, start, takeover, watch, write_path,
 };
 use crate::report::Figure;
 use crate::subject::{Bench, Setting, Subject};
@@ -59,6 +59,7 @@ const OWN: &[(&str, &str)] = &[
     ("shards-5k-4", include_str!("../scenarios/shards-5k-4.toml")),
     ("write-path", include_str!("../scenarios/write-path.toml")),
     ("rollout", include_str!("../scenarios/rollout.toml")),
+    ("hostile", include_str!("../scenarios/hostile.toml")),
 ];
 
 /// A scenario file.
@@ -107,6 +108,7 @@ enum Work {
     Shards(shards::Spec),
     Snapshot(snapshot::Spec),
     ComposeKill(compose_kill::Spec),
+    Hostile(hostile::Spec),
 }
 
 impl Scenario {
@@ -181,6 +183,7 @@ impl Scenario {
             Work::Shards(spec) => shards::run(bench, subject, spec).await,
             Work::Snapshot(spec) => snapshot::run(bench, subject, spec).await,
             Work::ComposeKill(spec) => compose_kill::run(spec).await,
+            Work::Hostile(spec) => hostile::run(bench, subject, spec).await,
         }
     }
 }

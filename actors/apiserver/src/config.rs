@@ -24,6 +24,8 @@ pub struct Config {
     pub termination: crate::termination::Termination,
     /// Largest body in bytes (upstream: 3 MiB).
     pub max_body: usize,
+    /// How many requests and connections there may be at once.
+    pub limits: crate::inflight::Limits,
     /// This server's name among its like; also its identity Lease.
     pub identity: String,
     /// The PEM of the cluster's certificate authority, as clients trust it.

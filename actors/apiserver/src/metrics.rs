@@ -32,12 +32,14 @@ struct DurationLabels {
 struct Families {
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram>,
+    connections_refused: Counter,
 }
 
 static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
     let families = Families {
         requests: Family::default(),
         durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 2.0, 18))),
+        connections_refused: Counter::default(),
     };
     oarlock_telemetry::registry().declare(|registry| {
         registry.register("apiserver_request", "Requests by verb, resource and answer code", families.requests.clone());
@@ -46,9 +48,19 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
             "Time to answer in seconds, watches apart",
             families.durations.clone(),
         );
+        registry.register(
+            "oarlock_apiserver_connections_refused",
+            "Connections closed at once because there were too many",
+            families.connections_refused.clone(),
+        );
     });
     families
 });
+
+/// Counts a connection that is one too many.
+pub(crate) fn connection_refused() {
+    FAMILIES.connections_refused.inc();
+}
 
 /// Counts an answered request. Only resources that exist make labels, so that clients cannot make up more.
 pub(crate) fn request(info: &RequestInfo, method: &Method, code: StatusCode, took: Duration) {

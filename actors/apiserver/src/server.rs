@@ -49,6 +49,10 @@ pub struct Parts {
     pub streams: oarlock_runtime::Gate,
     /// Whose turn it is at what many requests would write together with their objects.
     pub turns: oarlock_admission::turns::Turns,
+    /// Requests under way.
+    pub(crate) inflight: crate::inflight::Inflight,
+    /// Where large requests run.
+    pub(crate) large: crate::large::Lanes,
 }
 
 impl Server {
@@ -128,6 +132,16 @@ impl Server {
     #[must_use]
     pub fn turns(&self) -> &oarlock_admission::turns::Turns {
         &self.parts.turns
+    }
+
+    /// Requests under way.
+    pub(crate) fn inflight(&self) -> &crate::inflight::Inflight {
+        &self.parts.inflight
+    }
+
+    /// Where large requests run.
+    pub(crate) fn large(&self) -> &crate::large::Lanes {
+        &self.parts.large
     }
 
     /// Streams that go on when the request that began them has been answered.

@@ -21,6 +21,8 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::config::Config;
 use crate::http::listener;
+use crate::inflight::Inflight;
+use crate::large::Lanes;
 use crate::lookup::ReaderLookup;
 use crate::milestones::MILESTONES;
 use crate::server::{Parts, Server};
@@ -160,10 +162,15 @@ pub async fn assemble(
     let admission =
         Chain::new(stages.into_iter().filter(|s| !disable_admission.iter().any(|d| d == s.name())).collect());
     expire_events(system, &store, config.event_ttl).await?;
+    // Clients decide what this process works on from here on.
+    system.serves();
     let server = Server::new(Parts {
         store,
         reader,
         authorizers: Authorizers::new(),
+        inflight: Inflight::new(config.limits),
+        // Requests that the listener gives their time must find it open.
+        large: Lanes::new(system.gate("apiserver.large", Phase::Pipeline)),
         admission,
         authenticators,
         issuer,

@@ -1,9 +1,13 @@
 //! Subresources that stream from a node, a pod or a service: log, exec, attach, portforward, proxy (upstream: `rest.Connecter`).
 
+mod allowed;
 mod container;
+mod html;
 mod kubelets;
+mod links;
 mod location;
 mod proxy;
+mod rewrite;
 mod send;
 mod upgraded;
 
@@ -50,7 +54,7 @@ pub async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Status> {
     if target.subresource == "log" {
-        return crate::logs::serve(server, caller, target, query).await;
+        return crate::logs::serve(server, caller, target, query, request).await;
     }
     admitted(server, caller, target, info, query).await?;
     match target.subresource {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use oarlock_mesh::{Placement, Scope};
-use oarlock_runtime::kind::{ActorKind, OnShutdown, Phase};
+use oarlock_runtime::kind::{ActorKind, OnShutdown, OnSpin, Phase};
 use oarlock_runtime::{Failure, LoopHandle, System};
 
 use crate::cache::Cache;
@@ -32,6 +32,7 @@ pub static CONTROLLER: ActorKind = ActorKind {
     name: "informer.controller",
     on_shutdown: OnShutdown::Finish,
     phase: Phase::Crew,
+    on_spin: OnSpin::Abort,
     ..ActorKind::DEFAULT
 };
 

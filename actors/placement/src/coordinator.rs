@@ -12,7 +12,7 @@ use oarlock_client::{DeleteOptions, Fence, fence};
 use oarlock_informer::Cache;
 use oarlock_mesh::Unit;
 use oarlock_meta::{Revision, Status};
-use oarlock_runtime::kind::OnShutdown;
+use oarlock_runtime::kind::{OnShutdown, OnSpin};
 use oarlock_runtime::{ActorKind, Failure, Instant, LoopCtx, Phase, clock};
 use oarlock_schema::Str;
 
@@ -27,6 +27,7 @@ pub(crate) static COORDINATOR: ActorKind = ActorKind {
     name: "placement.coordinator",
     on_shutdown: OnShutdown::Finish,
     phase: Phase::Crew,
+    on_spin: OnSpin::Abort,
     ..ActorKind::DEFAULT
 };
 

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::FutureExt;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -22,8 +23,10 @@ use tracing::Instrument;
 
 use crate::clock::{self, Instant};
 use crate::error::panic_text;
+use crate::kind::OnSpin;
 use crate::progress::Spot;
 use crate::trace;
+use crate::watchdog::Spin;
 
 /// How long a closing gate waits for the tasks it aborted: abortion takes effect at a task's next await.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
@@ -274,11 +277,14 @@ impl Gate {
         }
     }
 
-    /// The watchdog's look: the tasks that have been in one and the same poll for some looks, and for how many.
-    pub(crate) fn look(&self) -> Vec<(String, u32)> {
+    /// The watchdog's look: the tasks that have been in one and the same poll for some looks, and for how many. Requests are such tasks, so
+    /// that none of them may end the process.
+    pub(crate) fn look(&self) -> Vec<Spin> {
+        let on_spin = if seeded_bug!("request_ends_the_process") { OnSpin::Abort } else { OnSpin::Report };
         let table = self.inner.table.lock();
         let looks = table.holders.values().filter_map(|holder| Some((holder.name, holder.spot.as_ref()?.look())));
-        looks.filter(|(_, looks)| *looks > 0).map(|(task, looks)| (format!("{}/{task}", self.name()), looks)).collect()
+        let spin = |(task, looks)| Spin { name: format!("{}/{task}", self.name()), looks, on_spin, actor: false };
+        looks.filter(|(_, looks)| *looks > 0).map(spin).collect()
     }
 }
 

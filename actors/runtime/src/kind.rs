@@ -25,11 +25,13 @@ pub struct ActorKind {
     /// How long a start, a message, a stop or a loop may go without a heartbeat outside a protected zone before the
     /// incarnation counts as stuck and is killed.
     pub progress: Duration,
+    /// What the watchdog does when the actor never yields.
+    pub on_spin: OnSpin,
 }
 
 impl ActorKind {
     /// What most actors want: restart with back-off, at most 5 times in a minute, then escalate; drain on stop; a
-    /// mailbox of 256; 30 s between heartbeats. It lacks a name, so every row must give its own.
+    /// mailbox of 256; 30 s between heartbeats; a spin is only reported. It lacks a name, so every row must give its own.
     pub const DEFAULT: Self = Self {
         name: "",
         on_failure: OnFailure::Restart {
@@ -42,7 +44,18 @@ impl ActorKind {
         phase: Phase::Crew,
         mailbox: 256,
         progress: Duration::from_secs(30),
+        on_spin: OnSpin::Report,
     };
+}
+
+/// What the watchdog does about code that never yields. It cannot be killed, only ended with its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnSpin {
+    /// The log and a metric name it, and the process goes on.
+    Report,
+    /// The process ends too, so that whoever runs it starts it again. Only for actors whose process holds nothing that others could miss,
+    /// and only in processes that serve no API ([`System::serves`](crate::System::serves)).
+    Abort,
 }
 
 /// What follows a failure.

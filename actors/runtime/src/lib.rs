@@ -77,7 +77,7 @@ pub use context::{Ctx, LoopCtx};
 pub use error::{Error, Failure, SendError};
 pub use gate::{Gate, Task, TaskError};
 pub use handle::{Handle, LoopHandle, Permit, Reply};
-pub use kind::{ActorKind, Backoff, Exhausted, OnFailure, OnShutdown, Phase};
+pub use kind::{ActorKind, Backoff, Exhausted, OnFailure, OnShutdown, OnSpin, Phase};
 pub use observe::ActorStatus;
 pub use rng::Rng;
 pub use slot::Life;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use crate::error::{Error, Failure};
 use crate::gate::Gate;
 use crate::handle::{Handle, LoopHandle, Typed};
 use crate::incarnation::Launcher;
-use crate::kind::{self, ActorKind, Phase};
+use crate::kind::{self, ActorKind, OnSpin, Phase};
 use crate::observe::ActorStatus;
 use crate::slot::{Life, Parent, Run, Slot};
 use crate::supervisor::{self, Supervisor};
 use crate::trace;
-use crate::watchdog::{self, Watchdog};
+use crate::watchdog::{self, Spin, Watchdog};
 
 /// How many actors that ended in failure are still shown.
 const REMEMBERED: usize = 32;
@@ -41,7 +42,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The machine's host name, a check every 500 ms, a watchdog that aborts the process after 10 s.
+    /// The machine's host name, a check every 500 ms, a watchdog that acts after 10 s.
     fn default() -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = host.trim();
@@ -88,6 +89,8 @@ struct Inner {
     fatal: OnceLock<Fatal>,
     failed: Notify,
     spinning: Mutex<Vec<String>>,
+    /// The process serves an API: nothing that spins may end it.
+    serves: AtomicBool,
 }
 
 #[derive(Default)]
@@ -121,6 +124,7 @@ impl System {
             fatal: OnceLock::new(),
             failed: Notify::new(),
             spinning: Mutex::default(),
+            serves: AtomicBool::new(false),
         });
         let weak = WeakSystem(Arc::downgrade(&inner));
         let refused =
@@ -348,19 +352,32 @@ impl System {
         self.inner.registry.lock().closing.is_some()
     }
 
-    /// The actors and tasks that have not yielded for half the watchdog's limit, as it saw them last.
+    /// The actors that have not yielded for half the watchdog's limit, as it saw them last. Gated tasks are not among them: a request
+    /// that takes long is no reason to end whoever serves it.
     pub fn spinning(&self) -> Vec<String> {
         self.inner.spinning.lock().clone()
     }
 
+    /// This process serves an API from now on: whatever spins in it is reported and ends nothing, because what a client sends may be the
+    /// cause, and clients would lose the server.
+    pub fn serves(&self) {
+        self.inner.serves.store(true, Ordering::Relaxed);
+    }
+
     /// The watchdog's look at everything that runs: what has been in one and the same poll for some looks, and for how many.
-    pub(crate) fn look(&self, half: u32) -> Vec<(String, u32)> {
+    pub(crate) fn look(&self, half: u32) -> Vec<Spin> {
         let gates: Vec<Gate> = self.inner.registry.lock().gates.iter().map(|(_, gate)| gate.clone()).collect();
         let slots = self.slots();
-        let actors = slots.iter().map(|slot| (slot.name.to_string(), slot.spot.look()));
+        let serves = self.inner.serves.load(Ordering::Relaxed);
+        let actors = slots.iter().map(|slot| Spin {
+            name: slot.name.to_string(),
+            looks: slot.spot.look(),
+            on_spin: if serves { OnSpin::Report } else { slot.kind.on_spin },
+            actor: true,
+        });
         let all = actors.chain(gates.iter().flat_map(Gate::look));
-        let stuck: Vec<(String, u32)> = all.filter(|(_, looks)| *looks >= half).collect();
-        *self.inner.spinning.lock() = stuck.iter().map(|(name, _)| name.clone()).collect();
+        let stuck: Vec<Spin> = all.filter(|spin| spin.looks >= half).collect();
+        *self.inner.spinning.lock() = stuck.iter().filter(|spin| spin.actor).map(|spin| spin.name.clone()).collect();
         stuck
     }
 }

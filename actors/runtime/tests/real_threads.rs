@@ -6,10 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Instant, Life, Options, Reply, System, Watchdog, clock};
+use oarlock_runtime::{Actor, ActorKind, Ctx, Failure, Instant, Life, OnSpin, Options, Reply, System, Watchdog, clock};
 
 static SPINNER: ActorKind =
     ActorKind { name: "real.spinner", progress: Duration::from_millis(100), ..ActorKind::DEFAULT };
+static REPLACEABLE: ActorKind = ActorKind {
+    name: "real.replaceable",
+    progress: Duration::from_millis(100),
+    on_spin: OnSpin::Abort,
+    ..ActorKind::DEFAULT
+};
 static BLOCKER: ActorKind =
     ActorKind { name: "real.blocker", progress: Duration::from_millis(100), ..ActorKind::DEFAULT };
 static COUNTER: ActorKind = ActorKind { name: "real.counter", mailbox: 4096, ..ActorKind::DEFAULT };
@@ -38,22 +44,22 @@ impl Actor for Spinner {
 }
 
 /// A watchdog that tells whom it names.
-fn watched(seen: &mpsc::Sender<String>) -> Options {
+fn watched(seen: &mpsc::Sender<(String, OnSpin)>) -> Options {
     let seen = seen.clone();
     // the test may have seen enough
-    let on_stuck = Arc::new(move |name: &str| drop(seen.send(name.to_owned())));
+    let on_stuck = Arc::new(move |name: &str, on_spin: OnSpin| drop(seen.send((name.to_owned(), on_spin))));
     let limit = Duration::from_millis(200);
     Options { watchdog: Some(Watchdog { limit, on_stuck }), tick: Duration::from_millis(20), ..Options::default() }
 }
 
-/// Waits until `wanted` is named. On a busy machine somebody else may seem stuck, too.
-async fn named(seen: mpsc::Receiver<String>, wanted: &'static str) -> bool {
+/// Waits until `wanted` is named, and tells what may be done about it. On a busy machine somebody else may seem stuck, too.
+async fn named(seen: mpsc::Receiver<(String, OnSpin)>, wanted: &'static str) -> Option<OnSpin> {
     let deadline = soon();
     let look = move || {
-        let named = std::iter::from_fn(|| seen.recv_timeout(deadline.remaining()).ok());
-        named.into_iter().any(|name| name == wanted)
+        let mut named = std::iter::from_fn(|| seen.recv_timeout(deadline.remaining()).ok());
+        named.find(|(name, _)| name == wanted).map(|(_, on_spin)| on_spin)
     };
-    matches!(tokio::task::spawn_blocking(look).await, Ok(true))
+    tokio::task::spawn_blocking(look).await.ok().flatten()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,7 +73,7 @@ async fn an_actor_that_never_yields_is_named() {
     let spins = || system.spinning().iter().any(|name| name == "real.spinner/s");
     let shown = spins();
     release.store(true, Ordering::Relaxed);
-    assert!(named && shown);
+    assert_eq!((named, shown), (Some(OnSpin::Report), true));
     let deadline = soon();
     while spins() {
         assert!(!deadline.passed(), "it is named no more when it has yielded");
@@ -76,7 +82,7 @@ async fn an_actor_that_never_yields_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gated_task_that_never_yields_is_named() {
+async fn a_gated_task_that_never_yields_is_named_and_ends_nothing() {
     let (names, seen) = mpsc::channel();
     let system = System::start(watched(&names)).await.unwrap();
     let gate = system.gate("requests", oarlock_runtime::Phase::Ingress);
@@ -89,8 +95,27 @@ async fn a_gated_task_that_never_yields_is_named() {
     };
     gate.spawn("spin", spin).unwrap();
     let named = named(seen, "requests/spin").await;
+    let shown = system.spinning();
     release.store(true, Ordering::Relaxed);
-    assert!(named);
+    assert_eq!(named, Some(OnSpin::Report), "a request ends no process");
+    assert!(!shown.iter().any(|name| name == "requests/spin"), "no check fails for a request: {shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_actor_that_may_end_its_process_does_not_end_one_that_serves_an_api() {
+    for (serves, verdict) in [(false, OnSpin::Abort), (true, OnSpin::Report)] {
+        let (names, seen) = mpsc::channel();
+        let system = System::start(watched(&names)).await.unwrap();
+        if serves {
+            system.serves();
+        }
+        let release = Arc::new(AtomicBool::new(false));
+        let spinner = system.spawn(&REPLACEABLE, "s", Spinner(release.clone())).await.unwrap();
+        spinner.try_send(()).unwrap();
+        let named = named(seen, "real.replaceable/s").await;
+        release.store(true, Ordering::Relaxed);
+        assert_eq!(named, Some(verdict), "serves an API: {serves}");
+    }
 }
 
 /// What the next test runs in a process of its own.
@@ -100,18 +125,18 @@ async fn spin_for_ever() {
     // Long enough that nobody else seems stuck on a busy machine: the first one named ends the process.
     let watchdog = Watchdog { limit: Duration::from_secs(1), ..Watchdog::default() };
     let system = System::start(Options { watchdog: Some(watchdog), ..Options::default() }).await.unwrap();
-    let spinner = system.spawn(&SPINNER, "s", Spinner(Arc::default())).await.unwrap();
+    let spinner = system.spawn(&REPLACEABLE, "s", Spinner(Arc::default())).await.unwrap();
     spinner.try_send(()).unwrap();
     clock::sleep(Duration::from_secs(60)).await;
 }
 
 #[test]
-fn by_default_the_watchdog_names_the_actor_and_aborts_the_process() {
+fn where_its_row_allows_it_the_watchdog_names_the_actor_and_aborts_the_process() {
     use std::os::unix::process::ExitStatusExt;
     let me = std::env::current_exe().unwrap();
     let output = Command::new(me).args(["--exact", "spin_for_ever", "--ignored", "--nocapture"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("real.spinner/s never yields"), "{said}");
+    assert!(said.contains("real.replaceable/s never yields"), "{said}");
     assert_eq!(output.status.signal(), Some(6), "SIGABRT: {:?}", output.status);
 }
 

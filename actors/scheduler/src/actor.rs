@@ -19,7 +19,7 @@ use oarlock_client::{Client, ListOptions};
 use oarlock_informer::{Cache, Recorder, SharedInformers, refusals_seen};
 use oarlock_mesh::Placement;
 use oarlock_meta::Revision;
-use oarlock_runtime::kind::{ActorKind, Phase};
+use oarlock_runtime::kind::{ActorKind, OnSpin, Phase};
 use oarlock_runtime::{Failure, Instant, LoopCtx, LoopHandle, System, clock};
 use oarlock_schema::resource;
 use oarlock_seeded_bug::seeded_bug;
@@ -64,7 +64,8 @@ use seen::Seen;
 use tell::Teller;
 
 /// The row of schedulers.
-pub static SCHEDULER: ActorKind = ActorKind { name: "scheduler.shard", phase: Phase::Crew, ..ActorKind::DEFAULT };
+pub static SCHEDULER: ActorKind =
+    ActorKind { name: "scheduler.shard", phase: Phase::Crew, on_spin: OnSpin::Abort, ..ActorKind::DEFAULT };
 
 /// The rows of this crate.
 pub static KINDS: [&ActorKind; 1] = [&SCHEDULER];

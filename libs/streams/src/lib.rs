@@ -2,7 +2,8 @@
 //!
 //! * [`spdy`]: SPDY/3.1 as far as its one remaining user needs it: many byte streams over one upgraded HTTP connection.
 //! * [`upgrade`]: upgraded HTTP/1.1 connections: who asks for one, how one is asked for, how two are joined.
-//! * [`websocket`]: the server's side of WebSocket, and a tunnel of bytes through it (KEP-4006, port-forward).
+//! * [`websocket`]: the server's side of WebSocket, a tunnel of bytes through it (KEP-4006, port-forward), and streams for clients that only
+//!   listen (logs).
 //! * [`remote_command`]: the protocols of exec and attach, and the translation of WebSocket `v5.channel.k8s.io` to SPDY (KEP-4006).
 //!
 //! Everything here is a future that its caller runs and drops: nothing is spawned, nothing outlives it, and no buffer grows with what a

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
-use futures::{SinkExt, StreamExt};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{Bytes, BytesMut};
+use futures::{SinkExt, Stream, StreamExt};
 use http::header::{
     CONNECTION, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
     SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -88,6 +90,69 @@ pub async fn serve<T: Io>(io: T) -> WebSocket<T> {
     WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await
 }
 
+/// How a stream of bytes goes to a client that only listens (upstream: `wsstream.Reader`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// As messages of bytes.
+    Binary,
+    /// As messages of text, each in Base64.
+    Base64,
+}
+
+/// Its subprotocols.
+const READERS: [(&str, Reader); 2] = [("binary.k8s.io", Reader::Binary), ("base64.binary.k8s.io", Reader::Base64)];
+
+impl Reader {
+    /// What a request chooses, and under which name: the first it offers that there is; bytes without a name when it offers none.
+    #[must_use]
+    pub fn chosen(headers: &HeaderMap) -> Option<(Self, Option<&'static str>)> {
+        let mut offered = protocols(headers).peekable();
+        if offered.peek().is_none() {
+            return Some((Self::Binary, None));
+        }
+        let known = |offer| READERS.iter().find(|(name, _)| *name == offer);
+        offered.find_map(known).map(|(name, reader)| (*reader, Some(*name)))
+    }
+
+    fn message(self, part: Bytes) -> Message {
+        match self {
+            Self::Binary => Message::Binary(part),
+            Self::Base64 => Message::text(STANDARD.encode(part)),
+        }
+    }
+
+    /// Sends an empty message, for a client that waits to hear that it is connected, then all parts of the stream, until its end or until the
+    /// client closes; what the client says is not listened to.
+    pub async fn send<T: Io, E>(self, socket: WebSocket<T>, parts: impl Stream<Item = Result<Bytes, E>>) {
+        let (mut sink, mut source) = socket.split();
+        let heard = async {
+            while let Some(Ok(message)) = source.next().await {
+                if message.is_close() {
+                    break;
+                }
+            }
+        };
+        let sent = async {
+            sink.send(self.message(Bytes::new())).await.ok()?;
+            let mut parts = std::pin::pin!(parts);
+            while let Some(Ok(mut part)) = parts.next().await {
+                while !part.is_empty() {
+                    let piece = part.split_to(part.len().min(CHUNK));
+                    sink.send(self.message(piece)).await.ok()?;
+                }
+            }
+            let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
+            sink.send(Message::Close(Some(frame))).await.ok()
+        };
+        let (mut heard, mut sent) = (std::pin::pin!(heard), std::pin::pin!(sent));
+        tokio::select! {
+            () = &mut heard => {}
+            // The client answers the last message.
+            said = &mut sent => if said.is_some() { after(heard).await },
+        }
+    }
+}
+
 /// Says goodbye.
 pub async fn close<T: Io>(mut socket: WebSocket<T>) {
     let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
@@ -151,6 +216,38 @@ mod tests {
             headers(&[("Sec-WebSocket-Protocol", "v5.channel.k8s.io, SPDY/3.1+portforward.k8s.io,SPDY/3.1+x")]);
         assert_eq!(protocols(&offered).count(), 3);
         assert_eq!(tunnelled(&offered).collect::<Vec<_>>(), ["portforward.k8s.io"]);
+    }
+
+    #[test]
+    fn a_listener_chooses_bytes_or_text() {
+        let offer = |offer| Reader::chosen(&headers(&[("Sec-WebSocket-Protocol", offer)]));
+        assert_eq!(Reader::chosen(&headers(&[])), Some((Reader::Binary, None)));
+        assert_eq!(offer("binary.k8s.io"), Some((Reader::Binary, Some("binary.k8s.io"))));
+        assert_eq!(
+            offer("x, base64.binary.k8s.io, binary.k8s.io"),
+            Some((Reader::Base64, Some("base64.binary.k8s.io")))
+        );
+        assert_eq!(offer("v5.channel.k8s.io"), None);
+    }
+
+    async fn heard(reader: Reader, parts: &[&'static str]) -> Vec<Message> {
+        let (server, client) = tokio::io::duplex(1 << 16);
+        let parts: Vec<_> = parts.iter().map(|part| Ok::<_, ()>(Bytes::from_static(part.as_bytes()))).collect();
+        let send = async { reader.send(serve(server).await, futures::stream::iter(parts)).await };
+        let listen = async {
+            let socket = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
+            socket.filter_map(async |message| message.ok()).collect::<Vec<_>>().await
+        };
+        futures::join!(send, listen).1
+    }
+
+    #[tokio::test]
+    async fn a_listener_hears_an_empty_message_all_parts_and_the_end() {
+        let texts = heard(Reader::Base64, &["foo\n", "", "b"]).await;
+        assert_eq!(texts[..3], ["", "Zm9vCg==", "Yg=="].map(Message::text));
+        assert!(texts.last().unwrap().is_close());
+        let bytes = heard(Reader::Binary, &["foo\n"]).await;
+        assert_eq!(bytes[..2], [&b""[..], b"foo\n"].map(|bytes| Message::Binary(Bytes::from_static(bytes))));
     }
 
     #[test]

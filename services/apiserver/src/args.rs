@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
-use oarlock_apiserver::Termination;
+use oarlock_apiserver::{Limits, Termination};
 use oarlock_meta::GoDuration;
 use oarlock_runtime::shutdown::Graces;
 use oarlock_store::{ColdOptions, DEFAULT_WINDOW_BYTES};
@@ -134,6 +134,41 @@ pub struct GoingOptions {
     /// Spread the end of watches over up to this long, so that they do not all begin anew elsewhere at once.
     #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
     pub shutdown_watch_termination_grace_period: Duration,
+    /// How much it takes on at once.
+    #[command(flatten)]
+    pub limits: LimitOptions,
+}
+
+/// Flags about how much an API server takes on at once; names are upstream's where it has them.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct LimitOptions {
+    /// Requests that read at once; more are answered with 429 and Retry-After. A quarter is kept for nodes, the control plane and Leases. Watches,
+    /// logs, exec, attach, port-forward and proxies do not count; 0 is no limit.
+    #[arg(long, value_name = "N", default_value_t = Self::default().max_requests_inflight)]
+    pub max_requests_inflight: usize,
+    /// Requests that change something at once, likewise.
+    #[arg(long, value_name = "N", default_value_t = Self::default().max_mutating_requests_inflight)]
+    pub max_mutating_requests_inflight: usize,
+    /// Connections to the API server at once; a further one is closed as soon as it is accepted, and those that are there stay. 0 is no limit.
+    #[arg(long, value_name = "N", default_value_t = Self::default().max_connections)]
+    pub max_connections: usize,
+}
+
+impl Default for LimitOptions {
+    fn default() -> Self {
+        let Limits { reads, writes, connections } = Limits::default();
+        Self { max_requests_inflight: reads, max_mutating_requests_inflight: writes, max_connections: connections }
+    }
+}
+
+impl From<LimitOptions> for Limits {
+    fn from(flags: LimitOptions) -> Self {
+        Self {
+            reads: flags.max_requests_inflight,
+            writes: flags.max_mutating_requests_inflight,
+            connections: flags.max_connections,
+        }
+    }
 }
 
 impl GoingOptions {

@@ -120,13 +120,12 @@ pub(crate) fn now() -> UnixTime {
 /// When the directory is in use or unusable, the port is taken, the store cannot be loaded.
 pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let directory = DataDir::new(&cluster.data_dir);
-    std::fs::create_dir_all(directory.root())
-        .with_context(|| format!("data directory {}", directory.root().display()))?;
+    folder("--data-dir", directory.root())?;
     let lock = lock(&directory)?;
     let listener = bind(cluster.bind, cluster.port).await?;
     let address = listener.local_addr()?;
     let advertise = match cluster.advertise_address {
-        Some(ip) if ip.is_loopback() => {
+        Some(ip) if ip.to_canonical().is_loopback() => {
             anyhow::bail!("--advertise-address {ip}: Endpoints cannot hold a loopback address")
         }
         Some(ip) => ip,
@@ -159,6 +158,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         goaway_chance: cluster.going.goaway_chance,
         termination: cluster.going.termination(),
         max_body: 3 << 20,
+        limits: cluster.going.limits.into(),
         identity: identity(),
         ca_pem: String::new(),
         client_ca_pem: String::new(),
@@ -180,10 +180,21 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     Ok(Api { server: running.server, address: running.address, kubeconfig, _lock: lock })
 }
 
+/// Makes a folder that a flag names.
+fn folder(flag: &str, path: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path).with_context(|| {
+        // The system names neither the folder nor where in its path the fault is.
+        let there = path.ancestors().find(|parent| parent.exists());
+        let below = there.map(|parent| format!(" below {}", parent.display())).unwrap_or_default();
+        format!("{flag} {}: the folder cannot be made{below}", path.display())
+    })
+}
+
 /// One process at a time uses a data directory.
 fn lock(directory: &DataDir) -> anyhow::Result<Arc<std::fs::File>> {
     let path = directory.lock();
-    let file = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    let file =
+        std::fs::File::create(&path).with_context(|| format!("--data-dir: {} cannot be made", path.display()))?;
     file.try_lock().with_context(|| format!("{} is in use by another process", directory.root().display()))?;
     Ok(Arc::new(file))
 }
@@ -216,7 +227,7 @@ pub async fn open(store: &Store, fatal: FatalHook) -> anyhow::Result<Arc<dyn Log
         Store::Open(log) => return Ok(Arc::clone(log)),
         Store::Embedded(directory) => directory,
     };
-    std::fs::create_dir_all(directory).with_context(|| format!("store {}", directory.display()))?;
+    folder("--store", directory)?;
     let path = directory.join(STORE_FILE);
     let log = EmbeddedLog::open(&path, &embedded::Options::new(fatal))
         .with_context(|| format!("store {}", path.display()))?;

@@ -1,7 +1,8 @@
-//! API servers in this process: one that lags behind another, and how they know one another; what a user may who may little.
+//! API servers in this process: one that lags behind another, how they know one another, what large requests meet, and what a user may who may little.
 
 #![cfg(test)]
 
+mod aside;
 mod common;
 mod lagging;
 mod leases;

@@ -4,11 +4,12 @@ mod args;
 mod client;
 mod crew;
 mod inspect;
+mod paths;
 mod probe;
 mod snapshot;
 mod up;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use std::process::ExitCode;
 
 /// Small and returns memory to the system: what a control plane on a laptop wants. Without huge pages, which tripled what an idle
@@ -17,7 +18,11 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let command = args::Args::command();
+    let line = paths::without_empty(&command, std::env::args_os().collect());
+    // What is wrong with a command line has been said when matches are there.
+    let args = args::Args::from_arg_matches(&paths::lenient(command).get_matches_from(line));
+    let args = args.unwrap_or_else(|error| error.exit());
     match run(args) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -16,6 +16,7 @@ mod exchange;
 mod faults;
 mod findings_of_use;
 mod flags;
+mod hostile;
 mod jobs;
 mod k9s;
 mod kube_rs;

@@ -18,3 +18,26 @@ fn a_watch_window_that_holds_nothing_is_refused_by_its_name() {
         assert!(help.contains("[default: 67108864]"), "{help}");
     }
 }
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named_with_its_flag_and_the_reason() {
+    for command in ["up", "apiserver"] {
+        let ran = Command::new(oarlock_testkit::oarlock()).args([command, "--data-dir", "/proc/none/data"]).output();
+        let ran = ran.unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{command}: {said}");
+        let expected = "--data-dir /proc/none/data: the folder cannot be made below /proc: ";
+        assert!(said.contains(expected), "{command}: {said}");
+    }
+}
+
+#[test]
+fn an_empty_path_is_as_good_as_none() {
+    // The folder ends the command, after all flags were read.
+    let flags = ["--data-dir", "/proc/none", "--etcd-cafile=", "--kubelet-certificate-authority", "", "--nats-ca="];
+    let ran = Command::new(oarlock_testkit::oarlock()).arg("up").args(flags).args(["--nats-servers", "x"]).output();
+    let said = String::from_utf8_lossy(&ran.unwrap().stderr).into_owned();
+    assert!(said.contains("the folder cannot be made"), "{said}");
+    let refused = Command::new(oarlock_testkit::oarlock()).args(["up", "--data-dir="]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "a folder for the state is needed");
+}

@@ -5,6 +5,7 @@
 mod commands;
 mod forward;
 mod kubelet_server;
+mod listening;
 mod runtime;
 mod streaming_server;
 

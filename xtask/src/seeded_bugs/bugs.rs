@@ -290,4 +290,17 @@ pub(crate) const BUGS: &[Bug] = &[
         Some("all"),
         "a_decision_and_a_certificate_need_the_right_for_the_signer",
     ),
+    bug(
+        "request_ends_the_process",
+        "oarlock-runtime",
+        Some("real_threads"),
+        "a_gated_task_that_never_yields_is_named_and_ends_nothing",
+    ),
+    bug(
+        "limit_counts_nothing",
+        "oarlock-apiserver",
+        None,
+        "ordinary_users_leave_room_for_the_system_and_that_for_heartbeats",
+    ),
+    bug("mapped_address_is_foreign", "oarlock-apiserver", None, "an_address_is_judged_by_what_it_leads_to"),
 ];

@@ -8,16 +8,19 @@ use oarlock_client::FieldValidation;
 use oarlock_codec::negotiate::{self, Format};
 use oarlock_codec::{DecodeError, Mode, body, handled_as, json, protobuf, strict_error, tree, yaml};
 use oarlock_meta::{GroupVersionKind, Status};
+use oarlock_runtime::{Instant, clock};
 use oarlock_schema::{Gvk, Obj, TypeRef};
 
 use crate::caller::Caller;
+use crate::large;
 
-/// Reads a body of at most `limit` bytes.
+/// Reads a body of at most `limit` bytes. A client that sends none of it would hold its request's place for ever, so it has until `deadline`.
 ///
 /// # Errors
-/// 413 when it is longer, 400 when the client breaks off.
-pub async fn read(body: Incoming, limit: usize) -> Result<Bytes, Status> {
-    match Limited::new(body, limit).collect().await {
+/// 413 when it is longer, 400 when the client breaks off, 504 when it is not there in time.
+pub async fn read(body: Incoming, limit: usize, deadline: Instant) -> Result<Bytes, Status> {
+    let read = clock::timeout_at(deadline, Limited::new(body, limit).collect()).await;
+    match read.map_err(|_| large::late())? {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Status::request_too_large(format!("limit is {limit}"))),
         Err(error) => Err(Status::bad_request(format!("unable to read request body: {error}"))),

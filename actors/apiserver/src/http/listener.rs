@@ -120,7 +120,14 @@ struct Door {
 impl Door {
     async fn admit(&self, accepted: std::io::Result<(TcpStream, SocketAddr)>) {
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
+                // Those that are there go on; the new one is told so at once, instead of waiting for a place.
+                let (most, open) = (self.server.config().limits.connections, self.ctx.gate().inside());
+                if most > 0 && open >= most {
+                    crate::metrics::connection_refused();
+                    tracing::debug!(%from, open, "connection refused: there are as many as --max-connections allows");
+                    return;
+                }
                 let (tls, server, gate) = (self.tls.clone(), self.server.clone(), self.ctx.gate().clone());
                 // The gate is open as long as there is a door.
                 let _ = self.ctx.spawn("connection", async move { connection(&gate, stream, tls, server).await });

@@ -60,7 +60,7 @@ impl Query {
         })
     }
 
-    fn number(&self, name: &str) -> Result<Option<i64>, Status> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let text = self.get(name);
         if text.is_empty() {
             return Ok(None);

@@ -49,6 +49,14 @@ fn status_bytes(status: &Status, format: Format) -> Bytes {
     }
 }
 
+/// Whether it takes long to bring a reply into its form: a list of many objects that must be decoded, each one. JSON is put together as it is.
+pub(super) fn is_large(reply: &Reply, wanted: &Wanted) -> bool {
+    const BYTES: usize = 1 << 20;
+    let Reply::List(list) = reply else { return false };
+    let asis = wanted.form.format == Format::Json && wanted.form.transform == Transform::None && !wanted.pretty;
+    !asis && list.items.iter().map(|object| object.bytes.len()).sum::<usize>() > BYTES
+}
+
 /// A reply as an answer.
 ///
 /// # Errors

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use oarlock_auth::{Attributes, PeerCertificates, UserInfo, impersonation};
-use oarlock_client::{Call, Fence, PatchType, fence};
+use oarlock_client::{Call, Fence, GetOptions, ListOptions, PatchType, WriteOptions, fence};
+use oarlock_codec::negotiate::Format;
 use oarlock_meta::{FieldSelector, GoDuration, Status};
 use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
@@ -19,6 +20,7 @@ use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
+use crate::{inflight, large};
 
 /// Serves one request; failures become Status answers.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
@@ -51,11 +53,18 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
     let agent = request.headers().get(header::USER_AGENT).and_then(|v| v.to_str().ok()).unwrap_or("");
     let mut caller = Caller::new(user, Str::new(agent), clock::after(limit));
     caller.fence = fence;
+    let caller = Arc::new(caller);
     warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
     let method = request.method().clone();
-    let result = handle(server, &caller, &info, request, accept.as_deref()).await;
-    let mut response = result.unwrap_or_else(|status| respond::status(&status, accept.as_deref()));
+    let counts = counts(&info, request.uri().path());
+    let mut response = match counts.then(|| server.inflight().enter(&caller.user, &info)).transpose() {
+        Ok(_seat) => {
+            let result = handle(server, &caller, &info, request, accept.as_deref()).await;
+            result.unwrap_or_else(|status| respond::status(&status, accept.as_deref()))
+        }
+        Err(inflight::Full) => inflight::refusal(),
+    };
     for text in caller.take_warnings() {
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
             response.headers_mut().append(header::WARNING, value);
@@ -71,6 +80,15 @@ fn is_exempt(request: &Request<Incoming>) -> bool {
     let agent = request.headers().get(header::USER_AGENT).map_or(&b""[..], |agent| agent.as_bytes());
     ["/readyz", "/livez", "/healthz", "/metrics"].iter().any(|exempt| path.starts_with(exempt))
         || agent.starts_with(b"kube-apiserver/")
+}
+
+/// Whether a request counts against the limits of those under way: not those that take long by nature, and not probes, which must be answered
+/// whatever else goes on. Nothing that a client merely says of itself counts here.
+fn counts(info: &RequestInfo, path: &str) -> bool {
+    if info.resource_request {
+        return info.verb != "watch" && !crate::streaming::is_streaming(&info.subresource);
+    }
+    !["/readyz", "/livez", "/healthz"].contains(&path)
 }
 
 /// Upstream's answer of a server that ends, in its words.
@@ -125,7 +143,7 @@ fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Durati
 
 async fn handle(
     server: &Server,
-    caller: &Caller,
+    caller: &Arc<Caller>,
     info: &RequestInfo,
     request: Request<Incoming>,
     accept: Option<&str>,
@@ -143,7 +161,7 @@ async fn handle(
 
 async fn on_resource(
     server: &Server,
-    caller: &Caller,
+    caller: &Arc<Caller>,
     info: &RequestInfo,
     request: Request<Incoming>,
     query: &str,
@@ -173,9 +191,45 @@ async fn on_resource(
         return Ok(stream::watch(watch, &target, wanted));
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
-    let call = read_call(server, caller, info, &target, request, &query).await?;
-    let reply = server.execute(caller, &target, call).await?;
-    respond::reply(reply, &target, &wanted)
+    let (parts, incoming) = request.into_parts();
+    let asked = Asked::read(info, &target, &parts, &query)?;
+    let body = match asked.has_body() {
+        true => body::read(incoming, server.config().max_body, caller.deadline).await?,
+        false => Bytes::new(),
+    };
+    let (lanes, user, deadline) = (server.large().clone(), Str::new(&caller.user.name), caller.deadline);
+    let always = inflight::is_system(&caller.user);
+    let [subresource, namespace, name] = [target.subresource, target.namespace, target.name].map(Str::new);
+    if !is_large(server, &target, &asked, &body) {
+        let call = asked.call(&target, &body, &query, caller)?;
+        let reply = server.execute(caller, &target, call).await?;
+        if !respond::is_large(&reply, &wanted) {
+            return respond::reply(reply, &target, &wanted);
+        }
+        let work = async move { respond::reply(reply, &Target::new(row, &subresource, &namespace, &name), &wanted) };
+        return Box::pin(lanes.run(&user, always, deadline, work)).await;
+    }
+    let (server, caller) = (server.clone(), Arc::clone(caller));
+    let work = async move {
+        let target = Target::new(row, &subresource, &namespace, &name);
+        let call = asked.call(&target, &body, &query, &caller)?;
+        let reply = server.execute(&caller, &target, call).await?;
+        respond::reply(reply, &target, &wanted)
+    };
+    // It is several times the size of everything else, and every request would have room for it.
+    Box::pin(lanes.run(&user, always, deadline, work)).await
+}
+
+/// Whether a call takes long: by its body, or by the object that it changes.
+fn is_large(server: &Server, target: &Target<'_>, asked: &Asked, body: &Bytes) -> bool {
+    if large::is_large(asked.format(), body) {
+        return true;
+    }
+    if !asked.changes() || target.name.is_empty() {
+        return false;
+    }
+    let stored = target.key(target.name).ok().and_then(|key| server.view().get(&key));
+    stored.and_then(|entry| entry.bytes().map(|bytes| large::is_large_stored(bytes.len()))).unwrap_or(false)
 }
 
 fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) -> Result<(), Status> {
@@ -193,65 +247,102 @@ fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) 
     })
 }
 
-/// Reads body and options of a request into a call.
-async fn read_call(
-    server: &Server,
-    caller: &Caller,
-    info: &RequestInfo,
-    target: &Target<'_>,
-    request: Request<Incoming>,
-    query: &Query,
-) -> Result<Call, Status> {
-    let (parts, incoming) = request.into_parts();
-    let limit = server.config().max_body;
-    Ok(match info.verb {
-        "get" => Call::Get(options::get(query)?),
-        "list" => Call::List(options::narrow(options::list(query, false)?, &info.name)?),
-        "create" | "update" => {
-            let create = info.verb == "create";
-            let options = options::write(query, if create { "CreateOptions" } else { "UpdateOptions" }, false)?;
-            let media = body::media(&parts.headers)?;
-            let bytes = body::read(incoming, limit).await?;
-            let (ty, gvk) = body_type(target)?;
-            let mut obj = body::object(media, &bytes, ty, gvk, options.field_validation, caller)?;
-            // Bindings and Evictions must say whom they are about.
-            if create
-                && !matches!(target.subresource, "" | "binding" | "eviction")
-                && obj.name().is_empty()
-                && let Some(mut meta) = obj.meta_mut()
-            {
-                meta.set_name(target.name);
-            }
-            if create { Call::Create(obj, options) } else { Call::Update(obj, options) }
-        }
-        "patch" => {
-            let patch_type = patch_type(&parts.headers);
-            let options = options::write(query, "PatchOptions", patch_type == PatchType::Apply)?;
-            Call::Patch(patch_type, body::read(incoming, limit).await?, options)
-        }
-        "delete" => Call::Delete(delete_options(&parts, incoming, limit, query).await?),
-        "deletecollection" => {
-            let list = options::list(query, false)?;
-            Call::DeleteCollection(list, delete_options(&parts, incoming, limit, query).await?)
-        }
-        _ => return Err(Status::method_not_supported(&target.resource().group_resource(), parts.method.as_str())),
-    })
+/// What a request asks for, as far as it is known before its body: what is wrong with it is said without reading one.
+enum Asked {
+    Get(GetOptions),
+    List(ListOptions),
+    Write { create: bool, format: Format, options: WriteOptions },
+    Patch(PatchType, WriteOptions),
+    Delete(Result<Format, Status>),
+    DeleteCollection(ListOptions, Result<Format, Status>),
 }
 
-async fn delete_options(
-    parts: &http::request::Parts,
-    incoming: Incoming,
-    limit: usize,
+impl Asked {
+    fn read(
+        info: &RequestInfo,
+        target: &Target<'_>,
+        parts: &http::request::Parts,
+        query: &Query,
+    ) -> Result<Self, Status> {
+        Ok(match info.verb {
+            "get" => Self::Get(options::get(query)?),
+            "list" => Self::List(options::narrow(options::list(query, false)?, &info.name)?),
+            "create" | "update" => {
+                let create = info.verb == "create";
+                let options = options::write(query, if create { "CreateOptions" } else { "UpdateOptions" }, false)?;
+                Self::Write { create, format: body::media(&parts.headers)?, options }
+            }
+            "patch" => {
+                let patch_type = patch_type(&parts.headers);
+                Self::Patch(patch_type, options::write(query, "PatchOptions", patch_type == PatchType::Apply)?)
+            }
+            // A deletion may have no body, and then its encoding is nobody's business.
+            "delete" => Self::Delete(body::media(&parts.headers)),
+            "deletecollection" => Self::DeleteCollection(options::list(query, false)?, body::media(&parts.headers)),
+            _ => {
+                let resource = target.resource().group_resource();
+                return Err(Status::method_not_supported(&resource, parts.method.as_str()));
+            }
+        })
+    }
+
+    fn has_body(&self) -> bool {
+        !matches!(self, Self::Get(_) | Self::List(_))
+    }
+
+    /// Whether it changes something: the object that its path names, if it names one.
+    fn changes(&self) -> bool {
+        !matches!(self, Self::Get(_) | Self::List(_))
+    }
+
+    /// The encoding of its body.
+    fn format(&self) -> Format {
+        match self {
+            Self::Write { format, .. } => *format,
+            Self::Patch(PatchType::Apply, _) => Format::Yaml,
+            Self::Delete(format) | Self::DeleteCollection(_, format) => {
+                format.as_ref().copied().unwrap_or(Format::Json)
+            }
+            Self::Get(_) | Self::List(_) | Self::Patch(..) => Format::Json,
+        }
+    }
+
+    /// The call, with the body decoded.
+    fn call(self, target: &Target<'_>, bytes: &Bytes, query: &Query, caller: &Caller) -> Result<Call, Status> {
+        Ok(match self {
+            Self::Get(options) => Call::Get(options),
+            Self::List(options) => Call::List(options),
+            Self::Write { create, format, options } => {
+                let (ty, gvk) = body_type(target)?;
+                let mut obj = body::object(format, bytes, ty, gvk, options.field_validation, caller)?;
+                // Bindings and Evictions must say whom they are about.
+                if create
+                    && !matches!(target.subresource, "" | "binding" | "eviction")
+                    && obj.name().is_empty()
+                    && let Some(mut meta) = obj.meta_mut()
+                {
+                    meta.set_name(target.name);
+                }
+                if create { Call::Create(obj, options) } else { Call::Update(obj, options) }
+            }
+            Self::Patch(patch_type, options) => Call::Patch(patch_type, bytes.clone(), options),
+            Self::Delete(format) => Call::Delete(delete_options(format, bytes, query)?),
+            Self::DeleteCollection(list, format) => Call::DeleteCollection(list, delete_options(format, bytes, query)?),
+        })
+    }
+}
+
+fn delete_options(
+    format: Result<Format, Status>,
+    bytes: &Bytes,
     query: &Query,
 ) -> Result<oarlock_client::DeleteOptions, Status> {
-    let bytes: Bytes = body::read(incoming, limit).await?;
     if bytes.is_empty() {
         return options::delete(query, None);
     }
     let ty = oarlock_schema::type_named("meta/v1.DeleteOptions")
         .ok_or_else(|| Status::internal_error("no DeleteOptions type"))?;
-    let media = body::media(&parts.headers)?;
-    let obj = body::delete_options(media, &bytes, ty)?;
+    let obj = body::delete_options(format?, bytes, ty)?;
     options::delete(query, Some(&obj))
 }
 

@@ -1,5 +1,6 @@
 //! Where a streamed request goes on to, and connections there.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub(crate) enum Location {
         node: String,
         /// Its certificate must be good.
         verify: bool,
+        /// Where it is, when that has been judged; else where its Node says.
+        at: Option<Judged>,
     },
     /// A pod, an endpoint of a service, another port of a node.
     Address {
@@ -38,10 +41,25 @@ pub(crate) enum Location {
         host: String,
         /// The port.
         port: u16,
+        /// The host's addresses, judged.
+        at: Vec<IpAddr>,
     },
 }
 
+/// A host whose addresses may be called, and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judged {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) at: Vec<IpAddr>,
+}
+
 impl Location {
+    /// The server of a node's kubelet, where the Node says.
+    pub(crate) fn kubelet(node: String, verify: bool) -> Self {
+        Self::Kubelet { node, verify, at: None }
+    }
+
     /// What `Host` says.
     pub(crate) fn host(&self) -> String {
         match self {
@@ -58,29 +76,45 @@ impl Location {
     pub(crate) async fn connect(&self, server: &Server) -> Result<BoxIo, Status> {
         let kubelets = server.kubelets();
         match self {
-            Self::Kubelet { node, verify } => {
+            Self::Kubelet { node, verify, at } => {
                 if let Some(pipe) = kubelets.local(node) {
                     return Ok(pipe);
                 }
+                if let Some(Judged { host, port, at }) = at {
+                    return dial(host, *port, Some(at), Some(kubelets.tls(*verify))).await;
+                }
                 let (host, port) = kubelets.address(server, node)?;
-                dial(&host, port, Some(kubelets.tls(*verify))).await
+                dial(&host, port, None, Some(kubelets.tls(*verify))).await
             }
-            Self::Address { https: true, host, port } => {
+            Self::Address { https: true, host, port, at } => {
                 let mut config = tls::client_config(tls::ServerTrust::Anybody, None).map_err(Status::internal_error)?;
                 config.alpn_protocols = vec![b"http/1.1".to_vec()];
-                dial(host, *port, Some(&Arc::new(config))).await
+                dial(host, *port, Some(at), Some(&Arc::new(config))).await
             }
-            Self::Address { https: false, host, port } => dial(host, *port, None).await,
+            Self::Address { https: false, host, port, at } => dial(host, *port, Some(at), None).await,
         }
     }
 }
 
-async fn dial(host: &str, port: u16, tls: Option<&Arc<ClientConfig>>) -> Result<BoxIo, Status> {
+/// Connects to a host: to `at` where that is given, and to nothing else.
+async fn dial(
+    host: &str,
+    port: u16,
+    at: Option<&Vec<IpAddr>>,
+    tls: Option<&Arc<ClientConfig>>,
+) -> Result<BoxIo, Status> {
     let failed = |why: &dyn std::fmt::Display| {
         Status::unexpected(format!("error dialing backend: dial tcp {host}:{port}: {why}"))
     };
     let connect = async {
-        let stream = TcpStream::connect((host, port)).await.map_err(|error| failed(&error))?;
+        let stream = match at {
+            Some(at) => {
+                let at: Vec<SocketAddr> = at.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
+                TcpStream::connect(at.as_slice()).await
+            }
+            None => TcpStream::connect((host, port)).await,
+        };
+        let stream = stream.map_err(|error| failed(&error))?;
         stream.set_nodelay(true).map_err(|error| failed(&error))?;
         let Some(tls) = tls else { return Ok::<BoxIo, Status>(Box::new(stream)) };
         let name = ServerName::try_from(host.to_owned()).map_err(|error| failed(&error))?;

@@ -1,12 +1,11 @@
 //! `pods/proxy`, `services/proxy`, `nodes/proxy`: any method, any path below, upgrades too (upstream `UpgradeAwareHandler`).
 //!
-//! Links in HTML are left as they are; upstream rewrites them.
+//! Links in HTML and `Location` lead through the proxy again ([`super::links`], [`super::rewrite`]).
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use oarlock_meta::Status;
 use oarlock_runtime::{clock, rng};
@@ -14,15 +13,18 @@ use oarlock_schema::views::core_v1::{Endpoints, Pod, Service};
 use oarlock_schema::{Obj, resource};
 use oarlock_streams::upgrade;
 
+use super::location::Judged;
 use super::send::{bare, forget_hops, passed, send};
 use super::upgraded::{forwarded_for, join};
-use super::{Location, pod_and_node};
+use super::{Location, allowed, links, pod_and_node, rewrite};
 use crate::http::{Body, full};
 use crate::server::Server;
 use crate::target::Target;
 
 /// How long whoever is behind may take to begin its answer.
 const ANSWER: Duration = Duration::from_secs(3600);
+/// How long the name of a node may take to resolve.
+const LOOKUP: Duration = Duration::from_secs(10);
 /// Headers by which a backend would speak for this server.
 const CORS: [HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
@@ -68,6 +70,8 @@ pub(super) async fn serve(
             headers.insert(HeaderName::from_static(name), value);
         }
     }
+    let called = host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
+    let head = *request.method() == Method::HEAD;
     if let Some(host) = host {
         headers.insert(HeaderName::from_static("x-forwarded-host"), host.clone());
         // A kubelet is told which node is meant; whoever else is behind sees what the client called.
@@ -89,10 +93,15 @@ pub(super) async fn serve(
     for name in &CORS {
         response.headers_mut().remove(name);
     }
-    if let Some(moved) = response.headers().get(header::LOCATION).and_then(|moved| relocated(moved, &prefix, &to)) {
-        response.headers_mut().insert(header::LOCATION, moved);
+    let through = links::Through { prefix, backend: to.host(), called };
+    if let Some(moved) = response.headers().get(header::LOCATION) {
+        // As upstream has it, an answer that leads elsewhere keeps its body.
+        if let Some(Ok(moved)) = moved.to_str().ok().and_then(|moved| through.link(moved)).map(HeaderValue::try_from) {
+            response.headers_mut().insert(header::LOCATION, moved);
+        }
+        return Ok(response);
     }
-    Ok(response)
+    Ok(if head { response } else { rewrite::html(response, through) })
 }
 
 fn unreachable(why: &dyn std::fmt::Display) -> Status {
@@ -115,19 +124,6 @@ fn redirect(to: &str) -> Result<Response<Body>, Status> {
     let to = HeaderValue::from_str(to).map_err(Status::internal_error)?;
     response.headers_mut().insert(header::LOCATION, to);
     Ok(response)
-}
-
-/// A redirection within the same server leads through the proxy again.
-fn relocated(moved: &HeaderValue, prefix: &str, to: &Location) -> Option<HeaderValue> {
-    let uri: Uri = moved.to_str().ok()?.parse().ok()?;
-    if uri.authority().is_some_and(|authority| authority.as_str() != to.host()) || !uri.path().starts_with('/') {
-        return None;
-    }
-    if uri.path().starts_with(prefix) {
-        return None;
-    }
-    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    HeaderValue::from_str(&format!("{prefix}{}{query}", uri.path())).ok()
 }
 
 /// `[scheme:]name[:port]`.
@@ -170,7 +166,7 @@ async fn location(server: &Server, target: &Target<'_>) -> Result<Location, Stat
     match plural {
         "pods" => pod(server, &target, &called).await,
         "services" => service(server, &target, &called).await,
-        _ => node(server, &target, &called),
+        _ => node(server, &target, &called).await,
     }
 }
 
@@ -180,20 +176,9 @@ async fn pod(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Resul
     let declared = pod.spec().containers().iter().find_map(|container| container.ports().iter().next());
     let declared = declared.and_then(|port| u16::try_from(port.container_port()).ok());
     let host = pod.status().pod_ips().iter().next().map_or("", |ip| ip.ip()).to_owned();
-    if !host.parse().is_ok_and(is_global) {
-        return Err(Status::bad_request("address not allowed"));
-    }
+    let at = vec![allowed::address(&host)?];
     let port = called.port_or(declared.unwrap_or(if called.https { 443 } else { 80 }))?;
-    Ok(Location::Address { https: called.https, host, port })
-}
-
-/// Go's `IsGlobalUnicast`: private addresses are global in this sense.
-fn is_global(ip: IpAddr) -> bool {
-    let local = match ip {
-        IpAddr::V4(ip) => ip.is_link_local() || ip.is_broadcast(),
-        IpAddr::V6(ip) => ip.is_unicast_link_local(),
-    };
-    !(local || ip.is_unspecified() || ip.is_loopback() || ip.is_multicast())
+    Ok(Location::Address { https: called.https, host, port, at })
 }
 
 async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
@@ -238,23 +223,22 @@ async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> R
     let there = own;
     let at = usize::try_from(rng::u64()).unwrap_or(0).checked_rem(there.len()).unwrap_or(0);
     let (address, port) = there.get(at).ok_or_else(|| none(target.name))?;
-    Ok(Location::Address { https: called.https, host: address.ip().to_owned(), port: *port })
+    let at = vec![allowed::address(address.ip())?];
+    Ok(Location::Address { https: called.https, host: address.ip().to_owned(), port: *port, at })
 }
 
-fn node(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn node(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
     let kubelets = server.kubelets();
-    let here = Location::Kubelet { node: called.name.to_owned(), verify: true };
+    let node = called.name.to_owned();
     if called.port.is_empty() && kubelets.local(called.name).is_some() {
-        return Ok(here);
+        return Ok(Location::kubelet(node, true));
     }
     let (host, port) = kubelets.address(server, target.name)?;
-    if host.parse().is_ok_and(|ip| !is_global(ip)) {
-        return Err(Status::bad_request("address not allowed"));
-    }
+    let at = allowed::resolve(&host, clock::after(LOOKUP)).await?;
     if called.port_or(port)? == port {
-        return Ok(here);
+        return Ok(Location::Kubelet { node, verify: true, at: Some(Judged { host, port, at }) });
     }
-    Ok(Location::Address { https: called.https, host, port: called.port_or(port)? })
+    Ok(Location::Address { https: called.https, host, port: called.port_or(port)?, at })
 }
 
 #[cfg(test)]
@@ -282,14 +266,5 @@ mod tests {
         assert!(
             Called::parse("ftp:web:1").is_none() && Called::parse(":1").is_none() && Called::parse("a:b:c:d").is_none()
         );
-    }
-
-    #[test]
-    fn only_addresses_of_others_are_called() {
-        for (address, global) in
-            [("10.0.0.1", true), ("127.0.0.1", false), ("169.254.169.254", false), ("fe80::1", false)]
-        {
-            assert_eq!(is_global(address.parse().unwrap()), global, "{address}");
-        }
     }
 }

@@ -51,7 +51,7 @@ pub(super) async fn serve(
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
     }
-    let call = Call { server: server.clone(), to: Location::Kubelet { node, verify: true }, path };
+    let call = Call { server: server.clone(), to: Location::kubelet(node, true), path };
     let headers = request.headers();
     let websocket = websocket::asked(headers);
     if websocket && target.subresource != "portforward" && websocket::protocols(headers).any(|offered| offered == V5) {

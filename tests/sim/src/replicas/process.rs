@@ -117,6 +117,7 @@ fn config(identity: String) -> Config {
         goaway_chance: 0.0,
         termination: Default::default(),
         max_body: 3 << 20,
+        limits: Default::default(),
         identity,
         ca_pem: String::new(),
         client_ca_pem: String::new(),

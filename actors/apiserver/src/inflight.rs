@@ -1,0 +1,323 @@
+//! How many requests are under way at once, and who may still begin one when there are many.
+//!
+//! Upstream's two limits (`WithMaxInFlightLimit`): one for requests that read, one for requests that change something. A request beyond its limit is
+//! answered with 429, `Retry-After: 1` and upstream's text, without waiting; `system:masters` always pass, and requests that go on for long by
+//! nature (watch, log, exec, attach, portforward, proxy) are not counted. Probes pass too (upstream: flow schema `probes`).
+//!
+//! Upstream's flow control is what keeps one client from starving all others. Until that is here, three rules stand for it:
+//!
+//! * A quarter of each limit is out of reach for ordinary users. System users (nodes, scheduler, controllers, accounts of `kube-system`) and
+//!   everybody's Leases may take half of that quarter; the other half is for the heartbeats of system users alone: their Leases, and
+//!   Nodes with their status.
+//! * When more than half of what ordinary users may take is taken, none of them begins another request while it holds its share: the whole,
+//!   divided by how many ordinary users hold a request or were refused within the last two seconds. A user that is alone has everything.
+//! * A seat is held until the head of the answer is there, not while the client reads it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use oarlock_auth::{UserInfo, user};
+use oarlock_runtime::{Instant, clock};
+use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::http::request_info::RequestInfo;
+use crate::http::{Body, full};
+
+/// For so long a user that was refused counts among those who want something; clients come back after a second.
+const WAITS: Duration = Duration::from_secs(2);
+/// So many refused users are remembered.
+const REMEMBERED: usize = 256;
+
+/// Limits of a server. Zero is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests at once that read.
+    pub reads: usize,
+    /// Requests at once that change something.
+    pub writes: usize,
+    /// Connections at once.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    /// Upstream's 400 and 200. Upstream has no bound on connections: ours is far above what the kubelets of 5,000 nodes open.
+    fn default() -> Self {
+        Self { reads: 400, writes: 200, connections: 20_000 }
+    }
+}
+
+/// How far a request may go into its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Past it.
+    Exempt,
+    /// To its end.
+    Heartbeat,
+    /// To seven eighths.
+    System,
+    /// To three quarters, and no further than the user's share when it is tight.
+    Ordinary,
+}
+
+impl Standing {
+    fn of(user: &UserInfo, info: &RequestInfo) -> Self {
+        let lease = info.group == "coordination.k8s.io" && info.resource == "leases";
+        let node = info.group.is_empty() && info.resource == "nodes";
+        if user.in_group(user::MASTERS) {
+            return Self::Exempt;
+        }
+        match (is_system(user), lease, node) {
+            (true, true, _) | (true, _, true) => Self::Heartbeat,
+            (true, false, false) | (false, true, _) => Self::System,
+            (false, false, _) => Self::Ordinary,
+        }
+    }
+
+    fn bound(self, limit: usize) -> usize {
+        match self {
+            Self::Exempt => usize::MAX,
+            Self::Heartbeat => limit,
+            Self::System => limit - limit / 8,
+            Self::Ordinary => limit - limit / 4,
+        }
+    }
+}
+
+/// The parts of the control plane itself, whose names nobody else is given, and whoever may do everything.
+pub(crate) fn is_system(user: &UserInfo) -> bool {
+    const USERS: [&str; 4] = [
+        "system:kube-scheduler",
+        "system:kube-controller-manager",
+        "system:cloud-controller-manager",
+        "system:apiserver",
+    ];
+    const GROUPS: [&str; 3] = ["system:nodes", "system:serviceaccounts:kube-system", user::MASTERS];
+    USERS.contains(&user.name.as_str()) || GROUPS.iter().any(|group| user.in_group(group))
+}
+
+/// The requests of one limit.
+#[derive(Debug, Default)]
+struct Class {
+    held: usize,
+    /// How many of them each ordinary user holds.
+    users: BTreeMap<Str, usize>,
+    /// Until when a refused user counts.
+    refused: BTreeMap<Str, Instant>,
+}
+
+impl Class {
+    /// Whether one more may begin; it is counted then.
+    fn enter(&mut self, limit: usize, standing: Standing, user: &Str, now: Instant) -> bool {
+        let bound = if limit == 0 { usize::MAX } else { standing.bound(limit) };
+        let mut free = self.held < bound;
+        if free && standing == Standing::Ordinary && self.held >= bound / 2 {
+            self.refused.retain(|_, until| *until > now);
+            let holds = self.users.get(user).copied().unwrap_or(0);
+            let refused = self.refused.keys().filter(|name| !self.users.contains_key(*name)).count();
+            let known = holds > 0 || self.refused.contains_key(user);
+            let wanting = self.users.len() + refused + usize::from(!known);
+            free = holds < (bound / wanting.max(1)).max(1);
+        }
+        if !free && !seeded_bug!("limit_counts_nothing") {
+            self.refused.retain(|_, until| *until > now);
+            if standing == Standing::Ordinary && self.refused.len() < REMEMBERED {
+                self.refused.insert(user.clone(), now + WAITS);
+            }
+            return false;
+        }
+        self.held += 1;
+        if standing == Standing::Ordinary {
+            *self.users.entry(user.clone()).or_default() += 1;
+        }
+        true
+    }
+
+    fn leave(&mut self, standing: Standing, user: &Str) {
+        self.held = self.held.saturating_sub(1);
+        if standing == Standing::Ordinary
+            && let Some(holds) = self.users.get_mut(user)
+        {
+            *holds -= 1;
+            if *holds == 0 {
+                self.users.remove(user);
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Labels {
+    request_kind: &'static str,
+}
+
+static CURRENT: LazyLock<Family<Labels, Gauge>> = LazyLock::new(|| {
+    let current: Family<Labels, Gauge> = Family::default();
+    oarlock_telemetry::registry().declare(|registry| {
+        let help = "Requests under way that count against a limit, by kind";
+        registry.register("apiserver_current_inflight_requests", help, current.clone());
+    });
+    current
+});
+
+/// The requests under way of one server.
+#[derive(Debug)]
+pub(crate) struct Inflight {
+    limits: Limits,
+    reads: Arc<Mutex<Class>>,
+    writes: Arc<Mutex<Class>>,
+}
+
+/// A request under way, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    class: Arc<Mutex<Class>>,
+    kind: &'static str,
+    standing: Standing,
+    user: Str,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let held = {
+            let mut class = self.class.lock();
+            class.leave(self.standing, &self.user);
+            class.held
+        };
+        show(self.kind, held);
+    }
+}
+
+fn show(kind: &'static str, held: usize) {
+    CURRENT.get_or_create(&Labels { request_kind: kind }).set(i64::try_from(held).unwrap_or(i64::MAX));
+}
+
+/// There are too many requests for this one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Full;
+
+impl Inflight {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self { limits, reads: Arc::default(), writes: Arc::default() }
+    }
+
+    /// Counts a request. A request that takes long by nature is not to be counted by its caller.
+    pub(crate) fn enter(&self, user: &UserInfo, info: &RequestInfo) -> Result<Seat, Full> {
+        // Paths that are no resource have methods for verbs; upstream counts all but its three reading verbs as changing.
+        let reads = matches!(info.verb, "get" | "list" | "watch");
+        let (class, limit, kind) = match reads {
+            true => (&self.reads, self.limits.reads, "readOnly"),
+            false => (&self.writes, self.limits.writes, "mutating"),
+        };
+        let (standing, user) = (Standing::of(user, info), Str::new(&user.name));
+        let held = {
+            let mut class = class.lock();
+            if !class.enter(limit, standing, &user, clock::now()) {
+                return Err(Full);
+            }
+            class.held
+        };
+        show(kind, held);
+        Ok(Seat { class: Arc::clone(class), kind, standing, user })
+    }
+}
+
+/// The answer to a request that is one too many, in upstream's words.
+pub(crate) fn refusal() -> Response<Body> {
+    let mut response = Response::new(full("Too many requests, please try again later.\n"));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str, groups: &[&str]) -> UserInfo {
+        UserInfo::new(name, groups.iter().copied())
+    }
+
+    fn about(verb: &'static str, group: &str, resource: &str) -> RequestInfo {
+        let (group, resource) = (Str::new(group), Str::new(resource));
+        RequestInfo { resource_request: true, verb, group, resource, ..RequestInfo::default() }
+    }
+
+    fn inflight(reads: usize, writes: usize) -> Inflight {
+        Inflight::new(Limits { reads, writes, ..Limits::default() })
+    }
+
+    /// How many of these can be under way beside those that are.
+    fn more(inflight: &Inflight, user: &UserInfo, info: &RequestInfo) -> Vec<Seat> {
+        std::iter::from_fn(|| inflight.enter(user, info).ok()).take(1000).collect()
+    }
+
+    #[test]
+    fn ordinary_users_leave_room_for_the_system_and_that_for_heartbeats() {
+        let inflight = inflight(400, 200);
+        let (pods, leases) = (about("create", "", "pods"), about("update", "coordination.k8s.io", "leases"));
+        let nodes = about("patch", "", "nodes");
+        let (somebody, node) = (user("somebody", &[]), user("system:node:n", &["system:nodes"]));
+        let held = more(&inflight, &somebody, &pods);
+        assert_eq!(held.len(), 150);
+        let led = more(&inflight, &somebody, &leases);
+        assert_eq!(led.len(), 25, "Leases go further");
+        assert!(more(&inflight, &node, &pods).is_empty());
+        let beats = more(&inflight, &node, &leases);
+        assert_eq!(beats.len(), 25, "heartbeats go to the end");
+        assert!(inflight.enter(&node, &nodes).is_err());
+        let masters = user("root", &["system:masters"]);
+        assert_eq!(more(&inflight, &masters, &pods).len(), 1000, "and these past it");
+        drop(held);
+        assert!(inflight.enter(&somebody, &pods).is_ok());
+    }
+
+    #[test]
+    fn reading_and_changing_are_counted_apart_and_zero_is_no_limit() {
+        let inflight = inflight(8, 0);
+        let somebody = user("somebody", &[]);
+        let lists = more(&inflight, &somebody, &about("list", "", "pods"));
+        assert_eq!(lists.len(), 6);
+        assert_eq!(more(&inflight, &somebody, &about("create", "", "pods")).len(), 1000);
+    }
+
+    #[test]
+    fn who_holds_much_gets_no_more_while_another_waits() {
+        let (mut class, now) = (Class::default(), clock::now());
+        let (greedy, modest) = (Str::new("greedy"), Str::new("modest"));
+        let enters = |class: &mut Class, user: &Str, now| class.enter(400, Standing::Ordinary, user, now);
+        let held = (0..400).filter(|_| enters(&mut class, &greedy, now)).count();
+        assert_eq!(held, 300, "alone it has everything");
+        assert!(!enters(&mut class, &modest, now), "all is taken");
+        class.leave(Standing::Ordinary, &greedy);
+        assert!(!enters(&mut class, &greedy, now), "what comes free is for who waits");
+        assert!(enters(&mut class, &modest, now));
+        for _ in 0..160 {
+            class.leave(Standing::Ordinary, &greedy);
+        }
+        assert_eq!(class.users.get(&greedy), Some(&139));
+        assert_eq!((0..400).filter(|_| enters(&mut class, &greedy, now)).count(), 11, "up to its half");
+        let later = now + 2 * WAITS;
+        class.leave(Standing::Ordinary, &modest);
+        assert_eq!((0..400).filter(|_| enters(&mut class, &greedy, later)).count(), 150, "nobody waits any more");
+    }
+
+    #[test]
+    fn users_that_are_refused_cost_no_memory_without_bound() {
+        let (mut class, now) = (Class::default(), clock::now());
+        class.held = 300;
+        for n in 0..10_000 {
+            assert!(!class.enter(400, Standing::Ordinary, &Str::new(format!("user-{n}")), now));
+        }
+        assert_eq!((class.refused.len(), class.users.len()), (REMEMBERED, 0));
+    }
+}

@@ -1,0 +1,188 @@
+//! One user against all others: requests at the size limit, requests that never end, addresses of the server's own network.
+
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use oarlock_runtime::clock;
+use oarlock_testkit::Cluster;
+use oarlock_testkit::http::{Http, Who};
+use oarlock_testkit::wait::PATIENCE;
+use serde_json::{Value, json};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A body of many ports, well above what counts as large.
+fn large_pod() -> Value {
+    let ports: Vec<Value> =
+        (0..9_000).map(|n| json!({"containerPort": n % 60_000 + 1, "name": format!("p{n}")})).collect();
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "large"},
+        "spec": {"containers": [{"name": "c", "image": "i", "ports": ports}]},
+    })
+}
+
+/// A client with every right that is no `system:masters`, for whom limits are.
+fn somebody(cluster: &Cluster) -> Http {
+    let admin = cluster.http(Who::Admin);
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    for name in ["default", "somebody"] {
+        let made = admin.json("POST", accounts, &json!({"metadata": {"name": name}}));
+        assert!([201, 409].contains(&made.code), "{made}");
+    }
+    let binding = json!({
+        "metadata": {"name": "somebody"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "somebody", "namespace": "default"}],
+    });
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    assert_eq!(admin.json("POST", bindings, &binding).code, 201);
+    let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let token = admin.json("POST", &format!("{accounts}/somebody/token"), &asked).json();
+    cluster.http(Who::Token(token["status"]["token"].as_str().unwrap().to_owned()))
+}
+
+#[test]
+fn large_requests_of_one_user_leave_the_server_to_the_others() {
+    let mut cluster = Cluster::api_only();
+    let (admin, somebody) = (cluster.http(Who::Admin), somebody(&cluster));
+    let (body, done) = (large_pod().to_string(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let large: Vec<_> = (0..16)
+            .map(|_| {
+                let (somebody, body) = (somebody.clone(), &body);
+                let send = move || {
+                    let path = format!("{PODS}?dryRun=All");
+                    somebody.send("POST", &path, &[("Content-Type", "application/json")], body.as_bytes()).code
+                };
+                scope.spawn(send)
+            })
+            .collect();
+        let others = scope.spawn(|| {
+            let mut answered = 0;
+            while !done.load(Ordering::Relaxed) || answered == 0 {
+                assert_eq!(admin.get("/readyz").text(), "ok");
+                assert_eq!(admin.get("/api/v1/namespaces/default").code, 200);
+                answered += 1;
+            }
+        });
+        let codes: Vec<u16> = large.into_iter().map(|thread| thread.join().unwrap()).collect();
+        done.store(true, Ordering::Relaxed);
+        others.join().unwrap();
+        // Each is judged, or told that there are too many or that its time is over; none breaks off.
+        assert!(codes.iter().all(|code| [201, 400, 422, 429, 504].contains(code)), "{codes:?}");
+        assert!(codes.iter().any(|code| [201, 422].contains(code)), "at least one gets its turn: {codes:?}");
+    });
+    assert!(cluster.runs(), "{}", cluster.log_tail());
+    assert!(!cluster.said_in_log().contains("aborting"), "{}", cluster.log_tail());
+}
+
+#[test]
+fn requests_beyond_the_limit_are_told_to_come_back_and_the_system_gets_its_answers() {
+    let flags =
+        ["--ephemeral", "--max-mutating-requests-inflight", "4", "--disable", "scheduler,controller-manager,kubelet"];
+    let mut cluster = Cluster::up(&flags);
+    let (admin, somebody) = (cluster.http(Who::Admin), somebody(&cluster));
+    let token = admin.json(
+        "POST",
+        "/api/v1/namespaces/default/serviceaccounts/somebody/token",
+        &json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}),
+    );
+    let token = token.json()["status"]["token"].as_str().unwrap().to_owned();
+    std::thread::scope(|scope| {
+        // Ordinary users may hold three of four; bodies that never come hold them.
+        for _ in 0..3 {
+            let head = format!(
+                "POST {MAPS} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+                somebody.address()
+            );
+            let somebody = somebody.clone();
+            // The server is killed before it would answer.
+            scope.spawn(move || drop(somebody.raw(head.as_bytes(), b"{")));
+        }
+        let deadline = clock::after(PATIENCE);
+        let held = "apiserver_current_inflight_requests{request_kind=\"mutating\"} 3";
+        while !admin.get("/metrics").text().contains(held) {
+            assert!(!deadline.passed(), "three requests never counted: {}", admin.get("/metrics").text());
+        }
+        let map = |name: &str| json!({"metadata": {"name": name}});
+        let refused = somebody.json("POST", MAPS, &map("one-too-many"));
+        assert_eq!((refused.code, refused.header("retry-after")), (429, Some("1")), "{refused}");
+        assert_eq!(refused.text(), "Too many requests, please try again later.\n");
+        assert_eq!(somebody.get(MAPS).code, 200, "reading is counted apart");
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "beat"},
+            "spec": {"holderIdentity": "me"},
+        });
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+        assert_eq!(somebody.json("POST", leases, &lease).code, 201, "Leases go on");
+        assert_eq!(admin.json("POST", MAPS, &map("by-the-masters")).code, 201);
+        assert_eq!(somebody.get("/readyz").text(), "ok");
+        cluster.kill();
+    });
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed_and_there_is_room_again_when_others_go() {
+    let flags = ["--ephemeral", "--max-connections", "3", "--disable", "scheduler,controller-manager,kubelet"];
+    let cluster = Cluster::up(&flags);
+    let http = cluster.http(Who::Admin);
+    let idle: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(http.address()).unwrap()).collect();
+    assert!(http.try_get("/readyz").is_err(), "there are three already");
+    drop(idle);
+    let deadline = clock::after(PATIENCE);
+    while !http.try_get("/readyz").is_ok_and(|answer| answer.text() == "ok") {
+        assert!(!deadline.passed(), "there is no room again: {}", cluster.log_tail());
+    }
+}
+
+#[test]
+fn proxies_judge_what_an_address_leads_to() {
+    let cluster = Cluster::api_only();
+    let http = cluster.http(Who::Admin);
+    let node = json!({"metadata": {"name": "n"}});
+    assert_eq!(http.json("POST", "/api/v1/nodes", &node).code, 201);
+    let status = |address: Value| {
+        let patch =
+            json!({"status": {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}});
+        let merge = [("Content-Type", "application/merge-patch+json")];
+        http.send("PATCH", "/api/v1/nodes/n/status", &merge, patch.to_string().as_bytes())
+    };
+    let secure = http.address().rsplit_once(':').unwrap().1.to_owned();
+    for (kind, address) in [
+        ("Hostname", "localhost"),
+        ("InternalIP", "::ffff:127.0.0.1"),
+        ("InternalIP", "127.0.0.1"),
+        ("Hostname", "127.1"),
+    ] {
+        let said = status(json!({"type": kind, "address": address}));
+        // A status that is refused leads nowhere either.
+        if said.code != 200 {
+            assert_eq!(said.code, 422, "{said}");
+            continue;
+        }
+        for name in [format!("https:n:{secure}"), "n".to_owned()] {
+            let answer = http.get(&format!("/api/v1/nodes/{name}/proxy/healthz"));
+            assert_eq!(answer.code, 400, "{kind} {address}: {answer}");
+            assert_eq!(answer.json()["message"], "address not allowed", "{kind} {address}");
+        }
+    }
+    let pod = json!({
+        "metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+    });
+    let account = json!({"metadata": {"name": "default"}});
+    assert!([201, 409].contains(&http.json("POST", "/api/v1/namespaces/default/serviceaccounts", &account).code));
+    assert_eq!(http.json("POST", PODS, &pod).code, 201);
+    for address in ["::ffff:127.0.0.1", "127.0.0.1", "::1"] {
+        let patch = json!({"status": {"podIP": address, "podIPs": [{"ip": address}]}}).to_string();
+        let merge = [("Content-Type", "application/merge-patch+json")];
+        let said = http.send("PATCH", &format!("{PODS}/p/status"), &merge, patch.as_bytes());
+        assert!([200, 422].contains(&said.code), "{said}");
+        let answer = http.get(&format!("{PODS}/https:p:{secure}/proxy/healthz"));
+        assert_eq!(
+            (answer.code, &answer.json()["message"]),
+            (400, &json!("address not allowed")),
+            "{address}: {answer}"
+        );
+    }
+}
