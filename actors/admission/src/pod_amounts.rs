@@ -73,11 +73,14 @@ fn containers(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
         sum.add(&one(pod, container, status, side, basis));
     }
     for container in pod.spec().init_containers().iter() {
-        let status = pod.status().init_container_statuses().iter().find(|s| s.name() == container.name());
+        let sidecar = container.restart_policy() == Some("Always");
+        // Other init containers cannot be resized, so that their status tells nothing.
+        let statuses = pod.status().init_container_statuses();
+        let status = statuses.iter().find(|s| sidecar && s.name() == container.name());
         let own = one(pod, container, status, side, basis);
         let mut now = sidecars.clone();
         now.add(&own);
-        if container.restart_policy() == Some("Always") {
+        if sidecar {
             sum.add(&own);
             sidecars.clone_from(&now);
         }
@@ -101,10 +104,8 @@ fn one(
         return wanted;
     };
     // What cannot be granted is not waited for.
-    let infeasible = |c: oarlock_schema::views::core_v1::PodCondition<'_>| {
-        c.type_() == "PodResizePending" && c.reason() == "Infeasible"
-    };
-    if pod.status().conditions().iter().any(infeasible) {
+    let pending = pod.status().conditions().iter().find(|c| c.type_() == "PodResizePending");
+    if pending.is_some_and(|c| c.reason() == "Infeasible") {
         wanted = Amounts::default();
     }
     wanted.raise(&half(actual, side));

@@ -2,6 +2,7 @@
 //! RangeAllocation for node ports. Process memory decides nothing, so any number of servers agree.
 
 mod cluster_ip;
+mod families;
 mod node_port;
 
 use std::time::Duration;

@@ -30,7 +30,8 @@ pub(super) fn assign(
     if external {
         return Ok(before.map(|ip| delete(server, addresses, &ip)).into_iter().flatten().collect());
     }
-    check_families(target, obj)?;
+    let wrong = super::families::settle(obj, old);
+    crate::stages::check(target, obj.name(), &wrong)?;
     let asked = obj.view::<Service<'_>>().map_or("", |s| s.spec().cluster_ip()).to_owned();
     if asked == "None" {
         set(obj, "None", None);
@@ -54,25 +55,6 @@ pub(super) fn assign(
         return Ok(Vec::new());
     }
     Ok(create(addresses, &ip, obj).into_iter().collect())
-}
-
-/// The only family of this cluster; Services without address and selector may still name others.
-fn check_families(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
-    let Some(service) = obj.view::<Service<'_>>() else { return Ok(()) };
-    let spec = service.spec();
-    if spec.cluster_ip() == "None" && spec.selector().is_empty() {
-        return Ok(());
-    }
-    let (mut errors, at) = (ErrorList::default(), Path::new("spec"));
-    if spec.ip_family_policy() == Some("RequireDualStack") {
-        let text = "this cluster is not configured for dual-stack services";
-        errors.push(FieldError::invalid(&at.child("ipFamilyPolicy"), "RequireDualStack", text));
-    }
-    for (i, family) in spec.ip_families().iter().enumerate().filter(|(_, family)| *family != "IPv4") {
-        let text = "not configured on this cluster";
-        errors.push(FieldError::invalid(&at.child("ipFamilies").index(i), family, text));
-    }
-    crate::stages::check(target, obj.name(), &errors)
 }
 
 pub(super) fn release(server: &Server, old: &Obj) -> Vec<Append> {
@@ -137,7 +119,10 @@ fn checked(
     let ip: IpAddr = asked
         .parse()
         .map_err(|_| refuse(format!("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff), got {asked}")))?;
-    if !server.config().service_cidr.contains(&ip) {
+    // Network and broadcast address belong to nobody.
+    let (base, size) = range(server)?;
+    let edge = matches!(ip, IpAddr::V4(v4) if [0, size.saturating_sub(1)].contains(&u32::from(v4).wrapping_sub(base)));
+    if edge || !server.config().service_cidr.contains(&ip) {
         return Err(refuse(format!(
             "failed to allocate IP {asked}: the provided IP ({asked}) is not in the valid range. The range of valid IPs is {}",
             server.config().service_cidr

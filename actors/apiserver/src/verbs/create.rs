@@ -53,6 +53,10 @@ pub async fn create_applied(
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
     fit_namespace(target, &mut obj)?;
+    // Where nothing is, upstream's apply compares a stated revision with nothing.
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.clear_resource_version();
+    }
     oarlock_apis::default(&mut obj);
     create_owned(server, caller, target, obj, options).await
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use oarlock_client::{PatchType, WriteOptions};
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::Obj;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
 
 use super::create;
@@ -30,8 +31,9 @@ pub async fn patch(
         if !target.subresource.is_empty() {
             return Err(target.not_found());
         }
+        let mut obj = crate::ownership::apply(caller, target, body, options, None)?;
+        check_new(target, &mut obj)?;
         server.authorize_resource(caller, "create", target)?;
-        let obj = crate::ownership::apply(caller, target, body, options, None)?;
         match create::create_applied(server, caller, target, obj, options).await {
             // Somebody else created it meanwhile: apply to that.
             Err(status) if status.is_already_exists() => {}
@@ -42,4 +44,18 @@ pub async fn patch(
         crate::patching::patched(caller, target, patch_type, body, options, old, revision)
     };
     Ok((update::modify(server, caller, target, options, &mut change).await?.entry(), false))
+}
+
+/// An applied object that is not there yet is the one that the URL names, and no earlier one of the name.
+fn check_new(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
+    let uid = obj.meta().uid();
+    if !uid.is_empty() {
+        let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        return Err(Status::conflict(&target.resource().group_resource(), target.name, why));
+    }
+    create::fit_namespace(target, obj)?;
+    if seeded_bug!("apply_makes_another_object") {
+        return Ok(());
+    }
+    update::check_name(target, obj)
 }
