@@ -114,3 +114,64 @@ fn one(
     }
     wanted
 }
+
+#[cfg(test)]
+mod tests {
+    use oarlock_codec::{Mode, json};
+    use oarlock_schema::resource;
+
+    use super::*;
+
+    fn cpu(pod_text: &str, side: Side) -> Option<String> {
+        let ty = resource("", "v1", "pods").unwrap().ty;
+        let obj = json::decode(pod_text.as_bytes(), ty, Mode::Strict).unwrap().value;
+        let amounts = pod(obj.view::<Pod<'_>>().unwrap(), side, Basis::SpecAndStatus);
+        amounts.get("cpu").map(|amount| amount.canonical().to_string())
+    }
+
+    fn resized(policy: &str, conditions: &str) -> String {
+        let status = |name: &str| {
+            format!(
+                r#"{{"name":"{name}","allocatedResources":{{"cpu":"3"}},"resources":{{"requests":{{"cpu":"2"}},"limits":{{"cpu":"4"}}}}}}"#
+            )
+        };
+        let spec = |name: &str, more: &str| {
+            format!(r#"{{"name":"{name}",{more}"resources":{{"requests":{{"cpu":"1"}},"limits":{{"cpu":"1"}}}}}}"#)
+        };
+        format!(
+            r#"{{"spec":{{"containers":[],"initContainers":[{}]}},"status":{{"conditions":[{conditions}],"initContainerStatuses":[{}]}}}}"#,
+            spec("i", policy),
+            status("i")
+        )
+    }
+
+    /// Upstream: `AggregateContainerRequests`, `AggregateContainerLimits`.
+    #[test]
+    fn of_init_containers_only_sidecars_count_with_what_they_have() {
+        let plain = resized("", "");
+        assert_eq!(
+            (cpu(&plain, Side::Requests).as_deref(), cpu(&plain, Side::Limits).as_deref()),
+            (Some("1"), Some("1"))
+        );
+        let sidecar = resized(r#""restartPolicy":"Always","#, "");
+        assert_eq!(
+            (cpu(&sidecar, Side::Requests).as_deref(), cpu(&sidecar, Side::Limits).as_deref()),
+            (Some("3"), Some("4"))
+        );
+    }
+
+    #[test]
+    fn what_is_asked_in_vain_does_not_count() {
+        let mut more = resized(r#""restartPolicy":"Always","#, r#"{"type":"PodResizePending","reason":"Infeasible"}"#);
+        more = more.replace(
+            r#""requests":{"cpu":"1"},"limits":{"cpu":"1"}"#,
+            r#""requests":{"cpu":"8"},"limits":{"cpu":"8"}"#,
+        );
+        assert_eq!(
+            (cpu(&more, Side::Requests).as_deref(), cpu(&more, Side::Limits).as_deref()),
+            (Some("3"), Some("4"))
+        );
+        let deferred = more.replace("Infeasible", "Deferred");
+        assert_eq!(cpu(&deferred, Side::Requests).as_deref(), Some("8"));
+    }
+}

@@ -5,4 +5,5 @@
 mod common;
 mod defaults;
 mod invalid;
+mod pods;
 mod speed;

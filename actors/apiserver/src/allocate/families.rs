@@ -2,7 +2,6 @@
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
-use oarlock_schema::views::View as _;
 use oarlock_schema::views::core_v1::{Service, ServiceSpec};
 use oarlock_schema::{Obj, Value};
 

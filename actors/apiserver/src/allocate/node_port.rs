@@ -61,7 +61,9 @@ pub(super) fn assign(
                 continue;
             }
             let given = if asked == 0 {
-                allocation.free(&after).ok_or_else(|| Status::internal_error("failed to allocate a nodePort: range is full"))?
+                allocation
+                    .free(&after)
+                    .ok_or_else(|| Status::internal_error("failed to allocate a nodePort: range is full"))?
             } else {
                 if !before.contains(&asked) && !after.contains(&asked) {
                     allocation.check(target, &name, i, asked)?;
@@ -259,7 +261,8 @@ mod tests {
     #[test]
     fn a_service_holds_the_port_at_which_it_is_checked_as_long_as_it_is() {
         let held = |spec: &str| {
-            let text = format!(r#"{{"spec":{{{spec},"healthCheckNodePort":30001,"ports":[{{"port":1,"nodePort":30002}}]}}}}"#);
+            let text =
+                format!(r#"{{"spec":{{{spec},"healthCheckNodePort":30001,"ports":[{{"port":1,"nodePort":30002}}]}}}}"#);
             let ty = resource("", "v1", "services").unwrap().ty;
             ports_of(&json::decode(text.as_bytes(), ty, Mode::Strict).unwrap().value)
         };

@@ -166,7 +166,8 @@ mod tests {
         for kind in ["fieldSelector", "labelSelector"] {
             let why = "Invalid value: \"a=b\": may not specified at the same time as requirements";
             assert_eq!(wrong(&both(kind)), [format!("{SPEC}.{kind}.rawSelector: {why}")]);
-            let why = format!("Required value: when {SPEC}.{kind} is specified, requirements or rawSelector is required");
+            let why =
+                format!("Required value: when {SPEC}.{kind} is specified, requirements or rawSelector is required");
             assert_eq!(wrong(&format!(r#""{kind}":{{}}"#)), [format!("{SPEC}.{kind}.requirements: {why}")]);
             let one = |operator: &str, values: &str| {
                 wrong(&format!(

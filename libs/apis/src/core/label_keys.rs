@@ -56,12 +56,7 @@ fn requirement(key: &str, operator: &str, value: &str) -> Option<Value> {
 
 /// A key of `matchLabelKeys` is in a pod's selector once, where [`merge`] put it; who names it besides, or twice, can mean nothing by it. Keys of
 /// `mismatchLabelKeys` may narrow down further. The error's path lacks the field upstream.
-pub(super) fn once(
-    keys: List<'_, &str>,
-    selector: Option<LabelSelector<'_>>,
-    path: &Path<'_>,
-    errors: &mut ErrorList,
-) {
+pub(super) fn once(keys: List<'_, &str>, selector: Option<LabelSelector<'_>>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(selector) = selector.filter(|_| !keys.is_empty()) else { return };
     let places: HashMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (key, i)).collect();
     let mut seen: HashSet<&str> = selector.match_labels().iter().map(|(key, _)| key).collect();

@@ -140,10 +140,8 @@ mod tests {
     #[test]
     fn an_applier_that_keeps_replicas_keeps_its_entry() {
         let mut parent = deployment(&format!("[{}]", entry("a", "Apply", "apps/v1", "", BOTH)));
-        let scale = scale_with(&format!(
-            "[{}]",
-            entry("a", "Apply", "autoscaling/v1", "", r#"{"f:spec":{"f:replicas":{}}}"#)
-        ));
+        let scale =
+            scale_with(&format!("[{}]", entry("a", "Apply", "autoscaling/v1", "", r#"{"f:spec":{"f:replicas":{}}}"#)));
         to_parent(&target(), &scale, &mut parent);
         assert_eq!(shown(&parent), ["a Apply apps/v1  timed .spec.paused\n.spec.replicas"]);
     }

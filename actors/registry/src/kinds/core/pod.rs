@@ -174,7 +174,10 @@ mod tests {
         let own = |resources: &str, container: &str| {
             class(&format!(r#"{{"resources":{resources},"containers":[{{"resources":{container}}}]}}"#))
         };
-        assert_eq!(own(&format!(r#"{{"limits":{both},"requests":{both}}}"#), r#"{"requests":{"cpu":"10m"}}"#), "Guaranteed");
+        assert_eq!(
+            own(&format!(r#"{{"limits":{both},"requests":{both}}}"#), r#"{"requests":{"cpu":"10m"}}"#),
+            "Guaranteed"
+        );
         assert_eq!(own(r#"{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}"#, "{}"), "Burstable");
         assert_eq!(own(r#"{"requests":{"cpu":"1"}}"#, "{}"), "Burstable");
         assert_eq!(own("{}", r#"{"requests":{"cpu":"10m"}}"#), "BestEffort");

@@ -68,7 +68,8 @@ pub(super) fn validate(new: &Obj, old: &Obj, errors: &mut ErrorList) {
     if running.next().is_some_and(|c| c.resources().is_none()) {
         errors.push(FieldError::forbidden(&at, "Pod running on node without support for resize"));
     }
-    let whole = |pod: Pod<'_>| pod.spec().resources().is_some_and(|r| !(r.requests().is_empty() && r.limits().is_empty()));
+    let whole =
+        |pod: Pod<'_>| pod.spec().resources().is_some_and(|r| !(r.requests().is_empty() && r.limits().is_empty()));
     if whole(now) || whole(before) {
         let text = "resize of pods with pod-level resources is forbidden when InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled";
         errors.push(nowhere(text));

@@ -7,7 +7,8 @@ use oarlock_schema::resource;
 use super::*;
 
 fn pod(spec: &str) -> Obj {
-    let text = format!(r#"{{"metadata":{{"name":"w","namespace":"n","labels":{{"a":"b"}}}},"spec":{spec},"status":{{}}}}"#);
+    let text =
+        format!(r#"{{"metadata":{{"name":"w","namespace":"n","labels":{{"a":"b"}}}},"spec":{spec},"status":{{}}}}"#);
     let ty = resource("", "v1", "pods").unwrap().ty;
     let mut pod = json::decode(text.as_bytes(), ty, Mode::Strict).unwrap().value;
     oarlock_apis::default(&mut pod);
