@@ -13,20 +13,12 @@ use oarlock_schema::{Struct, Value, type_named};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::create;
 
 /// Executes a call on a subresource.
 ///
 /// # Errors
 /// The Status with which the call is answered.
 pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, call: Call) -> Result<Reply, Status> {
-    let call = match call {
-        Call::Create(mut body, options) => {
-            create::fit_namespace(target, &mut body)?;
-            Call::Create(body, options)
-        }
-        other => other,
-    };
     match (target.subresource, call) {
         ("scale", call) => scale::call(server, caller, target, call).await,
         ("binding", Call::Create(obj, options)) => binding::bind(server, caller, target, &obj, &options).await,

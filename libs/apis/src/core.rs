@@ -3,6 +3,7 @@
 use crate::table::TypeRules;
 
 pub mod claim;
+pub mod cluster_ips;
 pub mod config;
 pub mod container;
 pub mod endpoints;

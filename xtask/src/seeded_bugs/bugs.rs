@@ -237,5 +237,5 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
     bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
     bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
-    program_bug("apply_makes_another_object", "bad_input::names::apply_makes_no_other_object_than_the_url_names"),
+    bug("apply_makes_another_object", "oarlock-apiserver", None, "an_applied_object_is_the_one_that_the_url_names"),
 ];

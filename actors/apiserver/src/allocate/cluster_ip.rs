@@ -23,6 +23,7 @@ pub(super) fn assign(
     target: &Target<'_>,
     obj: &mut Obj,
     old: Option<&Obj>,
+    dry_run: bool,
 ) -> Result<Vec<Append>, Status> {
     let Some(addresses) = resource("networking.k8s.io", "v1", "ipaddresses") else { return Ok(Vec::new()) };
     let before = old.and_then(ip_of);
@@ -48,7 +49,7 @@ pub(super) fn assign(
     let ip = if asked.is_empty() {
         free(server, addresses)?
     } else {
-        checked(server, target, addresses, obj.name(), &asked)?
+        checked(server, target, addresses, obj.name(), &asked, dry_run)?
     };
     set(obj, &ip, Some("IPv4"));
     if seeded_bug!("allocator_in_memory") {
@@ -106,6 +107,7 @@ fn checked(
     addresses: &Resource,
     name: &str,
     asked: &str,
+    dry_run: bool,
 ) -> Result<String, Status> {
     let refuse = |why: String| {
         let mut errors = ErrorList::default();
@@ -123,10 +125,14 @@ fn checked(
     let (base, size) = range(server)?;
     let edge = matches!(ip, IpAddr::V4(v4) if [0, size.saturating_sub(1)].contains(&u32::from(v4).wrapping_sub(base)));
     if edge || !server.config().service_cidr.contains(&ip) {
-        return Err(refuse(format!(
-            "failed to allocate IP {asked}: the provided IP ({asked}) is not in the valid range. The range of valid IPs is {}",
-            server.config().service_cidr
-        )));
+        // Upstream looks for a range that has the address, but a dry run asks the one range that there is.
+        let range = server.config().service_cidr;
+        let why = if dry_run {
+            format!("the provided IP ({asked}) is not in the valid range. The range of valid IPs is {range}")
+        } else {
+            "the provided network does not match the current range".to_owned()
+        };
+        return Err(refuse(format!("failed to allocate IP {asked}: {why}")));
     }
     if server.reader().entry(addresses, "", asked).is_some() {
         return Err(refuse(format!("failed to allocate IP {asked}: provided IP is already allocated")));

@@ -113,7 +113,7 @@ async fn try_create(
     crate::escalation::check(server, caller, target, obj, None)?;
     let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
     attributes.held.extend(crate::allocate::turn(server, target, attributes.object.as_deref(), None).await);
-    let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut())?;
+    let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut(), dry_run)?;
     stages::validate(server, caller, &mut attributes).await?;
     let mut together = attributes.together;
     together.extend(companions);

@@ -59,3 +59,31 @@ fn check_new(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
     }
     update::check_name(target, obj)
 }
+
+#[cfg(test)]
+mod tests {
+    use oarlock_schema::resource;
+
+    use super::*;
+
+    /// Each row was asked of upstream.
+    #[test]
+    fn an_applied_object_is_the_one_that_the_url_names() {
+        let maps = resource("", "v1", "configmaps").unwrap();
+        let target = Target::new(maps, "", "n", "a");
+        let check = |name: &str, namespace: &str, uid: &str| {
+            let mut obj = Obj::new(maps.ty);
+            obj.meta_mut().unwrap().set_name(name).set_namespace(namespace).set_uid(uid);
+            check_new(&target, &mut obj).map_err(|status| (status.code, status.message))
+        };
+        let bad = |text: &str| Err((400, text.to_owned()));
+        assert_eq!(check("a", "", ""), Ok(()));
+        assert_eq!(check("b", "", ""), bad("the name of the object (b) does not match the name on the URL (a)"));
+        let unnamed = "the name of the object (a based on URL) was undeterminable: name must be provided";
+        assert_eq!(check("", "n", ""), bad(unnamed));
+        let elsewhere = "the namespace of the provided object does not match the namespace sent on the request";
+        assert_eq!(check("b", "other", ""), bad(elsewhere));
+        let uid = "Operation cannot be fulfilled on configmaps \"a\": uid mismatch: the provided object specified uid u, and no existing object was found";
+        assert_eq!(check("b", "other", "u"), Err((409, uid.to_owned())));
+    }
+}

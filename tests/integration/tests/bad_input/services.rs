@@ -118,7 +118,10 @@ fn cluster_ips_that_nobody_can_have_are_refused() {
     let ask = |ip: &str| create(&http, "refused", json!({"clusterIP": ip, "selector": {"a": "b"}}));
     let own = http.get(&format!("{SERVICES}/kubernetes")).json()["spec"]["clusterIP"].as_str().unwrap().to_owned();
     let range = |ip: &str| {
-        let answer = ask(ip);
+        let why = format!("failed to allocate IP {ip}: the provided network does not match the current range");
+        invalid(&ask(ip), &[&format!("spec.clusterIPs: Invalid value: [\"{ip}\"]: {why}")]);
+        let body = json!({"metadata": {"name": "refused"}, "spec": {"clusterIP": ip, "ports": [{"port": 80}]}});
+        let answer = http.json("POST", &format!("{SERVICES}?dryRun=All"), &body);
         let start = format!(
             "spec.clusterIPs: Invalid value: [\"{ip}\"]: failed to allocate IP {ip}: the provided IP ({ip}) is not in the valid range. The range of valid IPs is "
         );

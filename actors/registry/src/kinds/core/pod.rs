@@ -8,6 +8,7 @@ use oarlock_meta::{ErrorList, Quantity};
 use oarlock_schema::views::core_v1::{Pod, PodMut, ResourceRequirements};
 use oarlock_schema::{Obj, Struct, Value, type_named};
 
+use self::resize::resized;
 use crate::kind::{Grace, Request, Strategy};
 use crate::prepare;
 
@@ -33,16 +34,19 @@ impl Strategy for PodStrategy {
         prepare::reset_for_update(request, new, old);
         match request.endpoint {
             "ephemeralcontainers" => only(new, old, |spec, asked| take(spec, asked, "ephemeralContainers")),
-            "resize" => resize::prepare(new, old),
+            "resize" => only(new, old, resized),
             "status" => keep_status(new, old),
             _ => {}
+        }
+        if matches!(request.endpoint, "ephemeralcontainers" | "resize") {
+            prepare::restore_metadata(new, old);
         }
     }
 
     fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
-        if let Some(old) = old.filter(|_| request.endpoint == "resize") {
-            resize::validate(new, old, errors);
-        }
+        let Some(old) = old.filter(|_| request.endpoint == "resize").and_then(Obj::view::<Pod<'_>>) else { return };
+        let Some(new) = new.view::<Pod<'_>>() else { return };
+        resize::validate(new, old, errors);
     }
 
     fn grace(&self, obj: &Obj, requested: Option<i64>) -> Grace {

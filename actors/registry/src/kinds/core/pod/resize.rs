@@ -2,31 +2,22 @@
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::Map;
-use oarlock_schema::views::core_v1::{Container, Pod, ResourceRequirements};
-use oarlock_schema::{Obj, Struct, Value, canonical};
+use oarlock_schema::views::core_v1::{Container, Pod, PodSpec, ResourceRequirements};
+use oarlock_schema::{Struct, Value, canonical};
 
 use super::{qos_class, take};
-use crate::prepare;
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const ONLY: &str = "only cpu and memory resources are mutable";
 
 /// Takes resources and resize policies over and leaves the rest as it is stored. Other containers than those stored are kept for the validation to refuse
 /// (upstream `dropNonResizeUpdates`).
-pub(super) fn prepare(new: &mut Obj, old: &Obj) {
-    let Some(asked) = new.get("spec").and_then(Value::as_struct).cloned() else { return };
-    let items = |spec: &Struct, list: &str| spec.get(list).map_or(0, |list| list.items().len());
-    let stored = old.get("spec").and_then(Value::as_struct);
-    if stored.is_none_or(|stored| LISTS.iter().any(|list| items(&asked, list) != items(stored, list))) {
+pub(super) fn resized(spec: &mut Struct, asked: &Struct) {
+    let count = |spec: &Struct, list: &str| spec.get(list).map_or(0, |list| list.items().len());
+    if LISTS.iter().any(|list| count(asked, list) != count(spec, list)) {
+        spec.clone_from(asked);
         return;
     }
-    let metadata = new.get("metadata").cloned();
-    *new = old.clone();
-    if let Some(metadata) = metadata {
-        new.set_name("metadata", metadata);
-    }
-    prepare::restore_metadata(new, old);
-    let Some(spec) = new.get_mut("spec").and_then(Value::as_struct_mut) else { return };
     for list in LISTS {
         let wanted = asked.get(list).map_or(&[][..], Value::items);
         let Some(Value::List(containers)) = spec.get_mut(list) else { continue };
@@ -43,8 +34,7 @@ pub(super) fn prepare(new: &mut Obj, old: &Obj) {
 }
 
 /// Upstream `ValidatePodResize`, beyond the new pod's own errors.
-pub(super) fn validate(new: &Obj, old: &Obj, errors: &mut ErrorList) {
-    let (Some(now), Some(before)) = (new.view::<Pod<'_>>(), old.view::<Pod<'_>>()) else { return };
+pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     let never = if before.metadata().annotations().get("kubernetes.io/config.mirror").is_some() {
         Some("static pods cannot be resized")
     } else if before.spec().os().is_some_and(|os| os.name() == "windows") {
@@ -75,7 +65,7 @@ pub(super) fn validate(new: &Obj, old: &Obj, errors: &mut ErrorList) {
         errors.push(nowhere(text));
         return;
     }
-    if in_order(new, old, &at, errors) {
+    if in_order(now.spec(), before.spec(), &at, errors) {
         containers(now, before, &at, errors);
     }
 }
@@ -86,17 +76,16 @@ fn nowhere(why: &str) -> FieldError {
 }
 
 /// Containers may not come, go, move or change their names.
-fn in_order(new: &Obj, old: &Obj, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+fn in_order(now: PodSpec<'_>, before: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let count = errors.len();
-    for list in LISTS {
+    let lists = [(now.containers(), before.containers()), (now.init_containers(), before.init_containers())];
+    for (list, (now, before)) in LISTS.into_iter().zip(lists) {
         let at = path.child(list);
-        let items = |obj: &Obj| obj.at(&["spec", list]).map_or(Vec::new(), |list| list.items().to_vec());
-        let (now, before) = (items(new), items(old));
         if now.len() != before.len() {
             errors.push(FieldError::forbidden(&at, format!("{list} may not be added or removed on resize")));
             continue;
         }
-        for (i, _) in now.iter().zip(&before).enumerate().filter(|(_, (a, b))| a.get("name") != b.get("name")) {
+        for (i, _) in now.iter().zip(before.iter()).enumerate().filter(|(_, (a, b))| a.name() != b.name()) {
             let text = format!("{list} may not be renamed or reordered on resize");
             errors.push(FieldError::forbidden(&at.index(i).child("name"), text));
         }

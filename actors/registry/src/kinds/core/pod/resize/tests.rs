@@ -2,9 +2,10 @@
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::ErrorList;
-use oarlock_schema::resource;
+use oarlock_schema::{Obj, resource};
 
 use super::*;
+use crate::kind::Strategy as _;
 
 fn pod(spec: &str) -> Obj {
     let text =
@@ -29,11 +30,17 @@ const MAIN: &str = r#""resources":{"requests":{"cpu":"1","memory":"1Gi"},"limits
 const ONE: &str = r#""resources":{"requests":{"cpu":"1"}}"#;
 const MORE: &str = r#""resources":{"requests":{"cpu":"1500m"}}"#;
 
+fn prepare(new: &mut Obj, old: &Obj) {
+    let mut request = crate::kind::tests::request(resource("", "v1", "pods").unwrap());
+    request.endpoint = "resize";
+    super::super::PodStrategy.prepare_update(&request, new, old);
+}
+
 fn asked(new: &str, old: &str) -> (Obj, Vec<String>) {
     let (mut new, old) = (pod(new), pod(old));
     prepare(&mut new, &old);
     let mut errors = ErrorList::new();
-    validate(&new, &old, &mut errors);
+    validate(new.view::<Pod<'_>>().unwrap(), old.view::<Pod<'_>>().unwrap(), &mut errors);
     (new, errors.iter().map(|e| format!("{}: {}", e.field, e.body())).collect())
 }
 
