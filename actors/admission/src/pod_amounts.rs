@@ -73,11 +73,14 @@ fn containers(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
         sum.add(&one(pod, container, status, side, basis));
     }
     for container in pod.spec().init_containers().iter() {
-        let status = pod.status().init_container_statuses().iter().find(|s| s.name() == container.name());
+        let sidecar = container.restart_policy() == Some("Always");
+        // Other init containers cannot be resized, so that their status tells nothing.
+        let statuses = pod.status().init_container_statuses();
+        let status = statuses.iter().find(|s| sidecar && s.name() == container.name());
         let own = one(pod, container, status, side, basis);
         let mut now = sidecars.clone();
         now.add(&own);
-        if container.restart_policy() == Some("Always") {
+        if sidecar {
             sum.add(&own);
             sidecars.clone_from(&now);
         }
@@ -101,10 +104,8 @@ fn one(
         return wanted;
     };
     // What cannot be granted is not waited for.
-    let infeasible = |c: oarlock_schema::views::core_v1::PodCondition<'_>| {
-        c.type_() == "PodResizePending" && c.reason() == "Infeasible"
-    };
-    if pod.status().conditions().iter().any(infeasible) {
+    let pending = pod.status().conditions().iter().find(|c| c.type_() == "PodResizePending");
+    if pending.is_some_and(|c| c.reason() == "Infeasible") {
         wanted = Amounts::default();
     }
     wanted.raise(&half(actual, side));
@@ -112,4 +113,65 @@ fn one(
         wanted.raise(&Amounts::of(status.allocated_resources()));
     }
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_codec::{Mode, json};
+    use oarlock_schema::resource;
+
+    use super::*;
+
+    fn cpu(pod_text: &str, side: Side) -> Option<String> {
+        let ty = resource("", "v1", "pods").unwrap().ty;
+        let obj = json::decode(pod_text.as_bytes(), ty, Mode::Strict).unwrap().value;
+        let amounts = pod(obj.view::<Pod<'_>>().unwrap(), side, Basis::SpecAndStatus);
+        amounts.get("cpu").map(|amount| amount.canonical().to_string())
+    }
+
+    fn resized(policy: &str, conditions: &str) -> String {
+        let status = |name: &str| {
+            format!(
+                r#"{{"name":"{name}","allocatedResources":{{"cpu":"3"}},"resources":{{"requests":{{"cpu":"2"}},"limits":{{"cpu":"4"}}}}}}"#
+            )
+        };
+        let spec = |name: &str, more: &str| {
+            format!(r#"{{"name":"{name}",{more}"resources":{{"requests":{{"cpu":"1"}},"limits":{{"cpu":"1"}}}}}}"#)
+        };
+        format!(
+            r#"{{"spec":{{"containers":[],"initContainers":[{}]}},"status":{{"conditions":[{conditions}],"initContainerStatuses":[{}]}}}}"#,
+            spec("i", policy),
+            status("i")
+        )
+    }
+
+    /// Upstream: `AggregateContainerRequests`, `AggregateContainerLimits`.
+    #[test]
+    fn of_init_containers_only_sidecars_count_with_what_they_have() {
+        let plain = resized("", "");
+        assert_eq!(
+            (cpu(&plain, Side::Requests).as_deref(), cpu(&plain, Side::Limits).as_deref()),
+            (Some("1"), Some("1"))
+        );
+        let sidecar = resized(r#""restartPolicy":"Always","#, "");
+        assert_eq!(
+            (cpu(&sidecar, Side::Requests).as_deref(), cpu(&sidecar, Side::Limits).as_deref()),
+            (Some("3"), Some("4"))
+        );
+    }
+
+    #[test]
+    fn what_is_asked_in_vain_does_not_count() {
+        let mut more = resized(r#""restartPolicy":"Always","#, r#"{"type":"PodResizePending","reason":"Infeasible"}"#);
+        more = more.replace(
+            r#""requests":{"cpu":"1"},"limits":{"cpu":"1"}"#,
+            r#""requests":{"cpu":"8"},"limits":{"cpu":"8"}"#,
+        );
+        assert_eq!(
+            (cpu(&more, Side::Requests).as_deref(), cpu(&more, Side::Limits).as_deref()),
+            (Some("3"), Some("4"))
+        );
+        let deferred = more.replace("Infeasible", "Deferred");
+        assert_eq!(cpu(&deferred, Side::Requests).as_deref(), Some("8"));
+    }
 }

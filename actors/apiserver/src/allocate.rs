@@ -2,6 +2,7 @@
 //! RangeAllocation for node ports. Process memory decides nothing, so any number of servers agree.
 
 mod cluster_ip;
+mod families;
 mod node_port;
 
 use std::time::Duration;
@@ -31,9 +32,14 @@ pub(crate) async fn turn(server: &Server, target: &Target<'_>, new: Option<&Obj>
 ///
 /// # Errors
 /// 422 for an address or port that is taken or out of range, 500 when the range is full.
-pub(crate) fn on_create(server: &Server, target: &Target<'_>, obj: Option<&mut Obj>) -> Result<Vec<Append>, Status> {
+pub(crate) fn on_create(
+    server: &Server,
+    target: &Target<'_>,
+    obj: Option<&mut Obj>,
+    dry_run: bool,
+) -> Result<Vec<Append>, Status> {
     let Some(obj) = obj.filter(|_| is_service(target)) else { return Ok(Vec::new()) };
-    let mut together = cluster_ip::assign(server, target, obj, None)?;
+    let mut together = cluster_ip::assign(server, target, obj, None, dry_run)?;
     together.extend(node_port::assign(server, target, obj, None)?);
     Ok(together)
 }
@@ -46,7 +52,7 @@ pub(crate) fn on_update(server: &Server, target: &Target<'_>, new: &mut Obj, old
     if !is_service(target) || target.subresource == "status" {
         return Ok(Vec::new());
     }
-    let mut together = cluster_ip::assign(server, target, new, Some(old))?;
+    let mut together = cluster_ip::assign(server, target, new, Some(old), false)?;
     together.extend(node_port::assign(server, target, new, Some(old))?);
     Ok(together)
 }

@@ -17,11 +17,15 @@ struct Owned {
     api_version: String,
 }
 
+/// The version of Scale, the one subresource with a form of its own whose fields have owners.
+pub(crate) const SCALE: &str = "autoscaling/v1";
+
 impl Owned {
     fn new(caller: &Caller, target: &Target<'_>, options: &WriteOptions) -> Self {
+        let scale = target.subresource == "scale";
         Self {
             manager: manager_name(&options.field_manager, &caller.agent),
-            api_version: target.resource().group_version(),
+            api_version: if scale { SCALE.to_owned() } else { target.resource().group_version() },
         }
     }
 
@@ -89,7 +93,7 @@ pub(crate) fn on_update(
     old: &Obj,
 ) -> Result<(), Status> {
     let owned = Owned::new(caller, target, options);
-    if !target.has_versions() {
+    if !target.has_versions() || target.subresource == "scale" {
         apply::track_update(old, obj, &owned.writer(target));
         return Ok(());
     }
@@ -122,7 +126,8 @@ pub(crate) fn apply(
 ) -> Result<Obj, Status> {
     let owned = Owned::new(caller, target, options);
     let validation = crate::patching::validation(options.field_validation);
-    let applied = apply::apply(current, target.resource().ty, body, &owned.writer(target), options.force, validation)?;
+    let ty = current.map_or(target.resource().ty, |obj| obj.ty());
+    let applied = apply::apply(current, ty, body, &owned.writer(target), options.force, validation)?;
     applied.warnings.into_iter().for_each(|text| caller.warn(text));
     Ok(applied.obj)
 }

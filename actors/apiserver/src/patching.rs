@@ -9,7 +9,7 @@ use oarlock_schema::Obj;
 use crate::caller::Caller;
 use crate::ownership;
 use crate::target::Target;
-use crate::verbs::update::{Change, expected};
+use crate::verbs::update::{Change, check_name, expected};
 
 /// A stored object after a patch, in the stored type and with defaults.
 ///
@@ -31,13 +31,7 @@ pub(crate) fn patched(
     // The stored object carries its own revision; only another one is a wish.
     let expect = if applied && named.is_empty() { None } else { expected(target, &obj)? };
     let expect = expect.filter(|r| *r != revision);
-    if obj.meta().name() != target.name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({})",
-            obj.meta().name(),
-            target.name
-        )));
-    }
+    check_name(target, &obj)?;
     obj = target.to_stored(obj)?;
     oarlock_apis::default(&mut obj);
     Ok(Change { obj, expect, managed: applied, trusted: false })

@@ -3,6 +3,7 @@
 mod access;
 mod actors;
 mod components;
+mod selectors;
 mod token;
 
 use oarlock_admission::Operation;

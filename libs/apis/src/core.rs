@@ -3,17 +3,20 @@
 use crate::table::TypeRules;
 
 pub mod claim;
+pub mod cluster_ips;
 pub mod config;
 pub mod container;
 pub mod endpoints;
 pub mod env;
 pub mod ephemeral;
 pub mod event;
+pub mod label_keys;
 pub mod limit_range;
 pub mod namespace;
 pub mod node;
 pub mod persistent_volume;
 pub mod pod;
+pub mod pod_level;
 pub mod pod_spec;
 pub mod pod_template;
 pub mod pod_update;

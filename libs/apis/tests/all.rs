@@ -6,4 +6,5 @@ mod common;
 mod defaults;
 mod ephemeral;
 mod invalid;
+mod pods;
 mod speed;

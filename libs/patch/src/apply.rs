@@ -8,8 +8,7 @@
 //! object to that text.
 //!
 //! Not here: entries of other versions are compared by path instead of being converted first, which is exact as long as
-//! the versions agree on paths; field sets are not reconciled when a list becomes atomic or granular in a later schema;
-//! the scale subresource has no mapping of paths.
+//! the versions agree on paths; field sets are not reconciled when a list becomes atomic or granular in a later schema.
 
 mod atom;
 mod check;

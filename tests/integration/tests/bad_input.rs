@@ -1,5 +1,6 @@
 //! Input that no good client sends: each gets upstream's Status, and the server stays as it was.
 
+mod agreement;
 mod bodies;
 mod credentials;
 mod paths;

@@ -303,4 +303,5 @@ pub(crate) const BUGS: &[Bug] = &[
         "ordinary_users_leave_room_for_the_system_and_that_for_heartbeats",
     ),
     bug("mapped_address_is_foreign", "oarlock-apiserver", None, "an_address_is_judged_by_what_it_leads_to"),
+    bug("apply_makes_another_object", "oarlock-apiserver", None, "an_applied_object_is_the_one_that_the_url_names"),
 ];

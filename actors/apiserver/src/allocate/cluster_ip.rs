@@ -23,6 +23,7 @@ pub(super) fn assign(
     target: &Target<'_>,
     obj: &mut Obj,
     old: Option<&Obj>,
+    dry_run: bool,
 ) -> Result<Vec<Append>, Status> {
     let Some(addresses) = resource("networking.k8s.io", "v1", "ipaddresses") else { return Ok(Vec::new()) };
     let before = old.and_then(ip_of);
@@ -30,7 +31,8 @@ pub(super) fn assign(
     if external {
         return Ok(before.map(|ip| delete(server, addresses, &ip)).into_iter().flatten().collect());
     }
-    check_families(target, obj)?;
+    let wrong = super::families::settle(obj, old);
+    crate::stages::check(target, obj.name(), &wrong)?;
     let asked = obj.view::<Service<'_>>().map_or("", |s| s.spec().cluster_ip()).to_owned();
     if asked == "None" {
         set(obj, "None", None);
@@ -47,32 +49,13 @@ pub(super) fn assign(
     let ip = if asked.is_empty() {
         free(server, addresses)?
     } else {
-        checked(server, target, addresses, obj.name(), &asked)?
+        checked(server, target, addresses, obj.name(), &asked, dry_run)?
     };
     set(obj, &ip, Some("IPv4"));
     if seeded_bug!("allocator_in_memory") {
         return Ok(Vec::new());
     }
     Ok(create(addresses, &ip, obj).into_iter().collect())
-}
-
-/// The only family of this cluster; Services without address and selector may still name others.
-fn check_families(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
-    let Some(service) = obj.view::<Service<'_>>() else { return Ok(()) };
-    let spec = service.spec();
-    if spec.cluster_ip() == "None" && spec.selector().is_empty() {
-        return Ok(());
-    }
-    let (mut errors, at) = (ErrorList::default(), Path::new("spec"));
-    if spec.ip_family_policy() == Some("RequireDualStack") {
-        let text = "this cluster is not configured for dual-stack services";
-        errors.push(FieldError::invalid(&at.child("ipFamilyPolicy"), "RequireDualStack", text));
-    }
-    for (i, family) in spec.ip_families().iter().enumerate().filter(|(_, family)| *family != "IPv4") {
-        let text = "not configured on this cluster";
-        errors.push(FieldError::invalid(&at.child("ipFamilies").index(i), family, text));
-    }
-    crate::stages::check(target, obj.name(), &errors)
 }
 
 pub(super) fn release(server: &Server, old: &Obj) -> Vec<Append> {
@@ -124,6 +107,7 @@ fn checked(
     addresses: &Resource,
     name: &str,
     asked: &str,
+    dry_run: bool,
 ) -> Result<String, Status> {
     let refuse = |why: String| {
         let mut errors = ErrorList::default();
@@ -137,11 +121,18 @@ fn checked(
     let ip: IpAddr = asked
         .parse()
         .map_err(|_| refuse(format!("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff), got {asked}")))?;
-    if !server.config().service_cidr.contains(&ip) {
-        return Err(refuse(format!(
-            "failed to allocate IP {asked}: the provided IP ({asked}) is not in the valid range. The range of valid IPs is {}",
-            server.config().service_cidr
-        )));
+    // Network and broadcast address belong to nobody.
+    let (base, size) = range(server)?;
+    let edge = matches!(ip, IpAddr::V4(v4) if [0, size.saturating_sub(1)].contains(&u32::from(v4).wrapping_sub(base)));
+    if edge || !server.config().service_cidr.contains(&ip) {
+        // Upstream looks for a range that has the address, but a dry run asks the one range that there is.
+        let range = server.config().service_cidr;
+        let why = if dry_run {
+            format!("the provided IP ({asked}) is not in the valid range. The range of valid IPs is {range}")
+        } else {
+            "the provided network does not match the current range".to_owned()
+        };
+        return Err(refuse(format!("failed to allocate IP {asked}: {why}")));
     }
     if server.reader().entry(addresses, "", asked).is_some() {
         return Err(refuse(format!("failed to allocate IP {asked}: provided IP is already allocated")));

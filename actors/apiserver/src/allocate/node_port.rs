@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use oarlock_meta::{ErrorList, FieldError, Path, Revision, Status};
 use oarlock_registry::key::RANGES;
 use oarlock_runtime::rng;
-use oarlock_schema::views::core_v1::Service;
-use oarlock_schema::{Obj, Value, type_named};
+use oarlock_schema::views::core_v1::{Service, ServiceSpec};
+use oarlock_schema::{Obj, Struct, Value, type_named};
 use oarlock_storage::{Append, Key};
 
 use crate::server::Server;
@@ -18,15 +18,26 @@ pub(super) const NAME: &str = "servicenodeports";
 
 /// Whether a Service has ports here, or wants some.
 pub(super) fn concerns(obj: &Obj) -> bool {
-    wants(obj) || !ports_of(obj).is_empty()
+    may_have(obj) || !ports_of(obj).is_empty()
 }
 
+fn is(obj: &Obj, test: impl FnOnce(ServiceSpec<'_>) -> bool) -> bool {
+    obj.view::<Service<'_>>().is_some_and(|service| test(service.spec()))
+}
+
+/// Types whose ports are open on nodes.
+fn may_have(obj: &Obj) -> bool {
+    is(obj, |spec| matches!(spec.type_(), "NodePort" | "LoadBalancer"))
+}
+
+/// Whether ports that name none are given one. Those that name one have it in any case.
 fn wants(obj: &Obj) -> bool {
-    obj.view::<Service<'_>>().is_some_and(|s| {
-        let spec = s.spec();
-        spec.type_() == "NodePort"
-            || (spec.type_() == "LoadBalancer" && spec.allocate_load_balancer_node_ports() != Some(false))
-    })
+    is(obj, |spec| spec.type_() == "NodePort" || spec.allocate_load_balancer_node_ports() != Some(false))
+}
+
+/// Whether a load balancer has to ask nodes if they have endpoints, at a port that all nodes keep for it (upstream `NeedsHealthCheck`).
+fn is_checked(obj: &Obj) -> bool {
+    is(obj, |spec| spec.type_() == "LoadBalancer" && spec.external_traffic_policy() == "Local")
 }
 
 /// Gives ports to a Service of a type that has them; returns the changed allocation.
@@ -37,22 +48,18 @@ pub(super) fn assign(
     old: Option<&Obj>,
 ) -> Result<Option<Append>, Status> {
     let before = old.map(ports_of).unwrap_or_default();
-    let wants = wants(obj);
-    if !wants && before.is_empty() {
+    if !may_have(obj) && before.is_empty() {
         return Ok(None);
     }
     let mut allocation = Allocation::load(server)?;
     let mut after = BTreeSet::new();
-    if wants {
-        let name = obj.name().to_owned();
-        let Some(Value::List(ports)) =
-            obj.get_mut("spec").and_then(|s| s.as_struct_mut()).and_then(|s| s.get_mut("ports"))
-        else {
-            return Ok(None);
-        };
-        for (i, port) in ports.iter_mut().enumerate() {
-            let Some(node) = port.as_struct_mut() else { continue };
+    if may_have(obj) {
+        let (name, wants) = (obj.name().to_owned(), wants(obj));
+        for (i, node) in ports_mut(obj).enumerate() {
             let asked = node.get("nodePort").and_then(Value::as_int).and_then(|n| u16::try_from(n).ok()).unwrap_or(0);
+            if asked == 0 && !wants {
+                continue;
+            }
             let given = if asked == 0 {
                 allocation
                     .free(&after)
@@ -66,12 +73,14 @@ pub(super) fn assign(
             after.insert(given);
             node.set_name("nodePort", i64::from(given));
         }
-    } else if let Some(Value::List(ports)) =
-        obj.get_mut("spec").and_then(|s| s.as_struct_mut()).and_then(|s| s.get_mut("ports"))
-    {
-        ports.iter_mut().filter_map(Value::as_struct_mut).for_each(|p| {
-            p.remove_name("nodePort");
-        });
+        if is_checked(obj) {
+            let had = old.filter(|old| is_checked(old)).map_or(0, health_port);
+            let given = allocation.health_port(health_port(obj), had, &after)?;
+            after.insert(given);
+            obj.set_at(&["spec", "healthCheckNodePort"], i64::from(given));
+        }
+    } else {
+        ports_mut(obj).for_each(|port| drop(port.remove_name("nodePort")));
     }
     if before == after {
         return Ok(None);
@@ -85,6 +94,18 @@ pub(super) fn assign(
     Ok(allocation.save())
 }
 
+fn ports_mut(obj: &mut Obj) -> impl Iterator<Item = &mut Struct> {
+    let ports = match obj.get_mut("spec").and_then(Value::as_struct_mut).and_then(|spec| spec.get_mut("ports")) {
+        Some(Value::List(ports)) => Some(ports),
+        _ => None,
+    };
+    ports.into_iter().flatten().filter_map(Value::as_struct_mut)
+}
+
+fn health_port(obj: &Obj) -> u16 {
+    obj.view::<Service<'_>>().and_then(|s| u16::try_from(s.spec().health_check_node_port()).ok()).unwrap_or(0)
+}
+
 pub(super) fn release(server: &Server, old: &Obj) -> Option<Append> {
     let ports = ports_of(old);
     if ports.is_empty() {
@@ -95,9 +116,12 @@ pub(super) fn release(server: &Server, old: &Obj) -> Option<Append> {
     allocation.save()
 }
 
+/// The ports that a Service holds, with the one at which it is checked.
 fn ports_of(obj: &Obj) -> BTreeSet<u16> {
     let Some(view) = obj.view::<Service<'_>>() else { return BTreeSet::new() };
-    view.spec().ports().iter().filter_map(|p| u16::try_from(p.node_port()).ok()).filter(|p| *p > 0).collect()
+    let ports = view.spec().ports().iter().filter_map(|p| u16::try_from(p.node_port()).ok());
+    let checked = is_checked(obj).then(|| health_port(obj));
+    ports.chain(checked).filter(|p| *p > 0).collect()
 }
 
 /// The bitmap of used ports.
@@ -156,14 +180,33 @@ impl Allocation {
             .find(|port| !self.used(*port) && !also.contains(port))
     }
 
+    /// Why nobody can get a port, if so.
+    fn refusal(&self, port: u16) -> Option<String> {
+        if !(self.low..=self.high).contains(&port) {
+            let range = format!("{}-{}", self.low, self.high);
+            return Some(format!("provided port is not in the valid range. The range of valid ports is {range}"));
+        }
+        self.used(port).then(|| "provided port is already allocated".to_owned())
+    }
+
+    /// The port at which a Service is checked: the one it asks for, or any; `had` is its own already, `also` are its ports otherwise. Upstream answers
+    /// 500 where it cannot have it.
+    fn health_port(&self, asked: u16, had: u16, also: &BTreeSet<u16>) -> Result<u16, Status> {
+        if asked == 0 {
+            let full = || Status::internal_error("failed to allocate a HealthCheck NodePort 0: range is full");
+            return self.free(also).ok_or_else(full);
+        }
+        let taken = also.contains(&asked).then(|| "provided port is already allocated".to_owned());
+        match taken.or_else(|| self.refusal(asked).filter(|_| asked != had)) {
+            Some(why) => {
+                Err(Status::internal_error(format!("failed to allocate requested HealthCheck NodePort {asked}: {why}")))
+            }
+            None => Ok(asked),
+        }
+    }
+
     fn check(&self, target: &Target<'_>, name: &str, index: usize, port: u16) -> Result<(), Status> {
-        let why = if !(self.low..=self.high).contains(&port) {
-            format!("provided port is not in the valid range. The range of valid ports is {}-{}", self.low, self.high)
-        } else if self.used(port) {
-            "provided port is already allocated".to_owned()
-        } else {
-            return Ok(());
-        };
+        let Some(why) = self.refusal(port) else { return Ok(()) };
         let mut errors = ErrorList::default();
         let (spec, ports) = (Path::new("spec"), "ports");
         errors.push(FieldError::invalid(&spec.child(ports).index(index).child("nodePort"), i64::from(port), why));
@@ -180,5 +223,51 @@ impl Allocation {
             Some(revision) => Append::update(self.key.clone(), revision, encoded.value),
             None => Append::create(self.key.clone(), encoded.value),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_codec::{Mode, json};
+    use oarlock_schema::resource;
+
+    use super::*;
+
+    fn allocation() -> Allocation {
+        let bits = vec![0; 2];
+        Allocation { key: Key::cluster(RANGES, NAME), revision: None, low: 30_000, high: 30_009, bits }
+    }
+
+    #[test]
+    fn a_port_to_check_at_is_one_that_nobody_has() {
+        let mut ports = allocation();
+        (30_000..=30_007).for_each(|port| ports.set(port, true));
+        let also = BTreeSet::from([30_008]);
+        assert_eq!(ports.health_port(0, 0, &also).unwrap(), 30_009, "the only free one");
+        assert_eq!(ports.health_port(30_009, 0, &also).unwrap(), 30_009);
+        assert_eq!(ports.health_port(30_001, 30_001, &also).unwrap(), 30_001, "its own");
+        let why = |asked: u16| {
+            let status = ports.health_port(asked, 0, &also).unwrap_err();
+            assert_eq!(status.code, 500);
+            status.message
+        };
+        let start = "Internal error occurred: failed to allocate requested HealthCheck NodePort";
+        assert_eq!(why(30_001), format!("{start} 30001: provided port is already allocated"));
+        assert_eq!(why(30_008), format!("{start} 30008: provided port is already allocated"), "its node port");
+        let range = "provided port is not in the valid range. The range of valid ports is 30000-30009";
+        assert_eq!(why(1), format!("{start} 1: {range}"));
+    }
+
+    #[test]
+    fn a_service_holds_the_port_at_which_it_is_checked_as_long_as_it_is() {
+        let held = |spec: &str| {
+            let text =
+                format!(r#"{{"spec":{{{spec},"healthCheckNodePort":30001,"ports":[{{"port":1,"nodePort":30002}}]}}}}"#);
+            let ty = resource("", "v1", "services").unwrap().ty;
+            ports_of(&json::decode(text.as_bytes(), ty, Mode::Strict).unwrap().value)
+        };
+        let local = r#""type":"LoadBalancer","externalTrafficPolicy":"Local""#;
+        assert_eq!(held(local), BTreeSet::from([30_001, 30_002]));
+        assert_eq!(held(&local.replace("Local", "Cluster")), BTreeSet::from([30_002]));
     }
 }

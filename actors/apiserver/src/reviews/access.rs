@@ -13,6 +13,7 @@ use oarlock_schema::views::authorization_v1::{
 };
 use oarlock_schema::{Obj, Struct, Value, canonical, type_named};
 
+use super::selectors::{self, Selectors};
 use crate::caller::Caller;
 use crate::server::Server;
 
@@ -21,7 +22,7 @@ use crate::server::Server;
 /// # Errors
 /// 422 for a body that asks about nobody, about nothing, about two things, or about another namespace, and for one with metadata.
 pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) -> Result<Reply, Status> {
-    let decision = {
+    let (decision, error) = {
         let spec: SubjectAccessReviewSpec<'_> = match namespace {
             None => obj.view::<SubjectAccessReview<'_>>().map(SubjectAccessReview::spec),
             Some(_) => obj.view::<LocalSubjectAccessReview<'_>>().map(LocalSubjectAccessReview::spec),
@@ -34,6 +35,9 @@ pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) ->
         if spec.user().is_empty() && spec.groups().is_empty() {
             let why = "at least one of user or group must be specified";
             errors.push(FieldError::invalid(&spec_path.child("user"), spec.user(), why));
+        }
+        if let Some(resource) = resource {
+            selectors::check(resource, &mut errors);
         }
         check_metadata(&obj, namespace.is_some(), &mut errors);
         if let Some(namespace) = namespace {
@@ -51,7 +55,7 @@ pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) ->
         spec.uid().clone_into(&mut user.uid);
         ask(server, &user, resource, path)?
     };
-    Ok(answered(&mut obj, &decision))
+    Ok(answered(&mut obj, &decision, &error))
 }
 
 /// SelfSubjectAccessReview.
@@ -59,18 +63,21 @@ pub(super) fn subject(server: &Server, mut obj: Obj, namespace: Option<&str>) ->
 /// # Errors
 /// 422 for a body that asks about nothing or about two things, and for one with metadata.
 pub(super) fn own(server: &Server, caller: &Caller, mut obj: Obj) -> Result<Reply, Status> {
-    let decision = {
+    let (decision, error) = {
         let Some(view) = obj.view::<SelfSubjectAccessReview<'_>>() else {
             return Err(Status::bad_request("the body is no access review"));
         };
         let (resource, path) = (view.spec().resource_attributes(), view.spec().non_resource_attributes());
         let mut errors = ErrorList::default();
         check_question(resource, path, &mut errors);
+        if let Some(resource) = resource {
+            selectors::check(resource, &mut errors);
+        }
         check_metadata(&obj, false, &mut errors);
         refuse(&errors)?;
         ask(server, &caller.user, resource, path)?
     };
-    Ok(answered(&mut obj, &decision))
+    Ok(answered(&mut obj, &decision, &error))
 }
 
 /// A review asks about one thing.
@@ -123,31 +130,43 @@ fn refuse(errors: &ErrorList) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("authorization.k8s.io", ""), "", errors.as_slice()))
 }
 
+/// What the authorizers say, and what of the question they could not read.
 fn ask(
     server: &Server,
     user: &UserInfo,
     resource: Option<ResourceAttributes<'_>>,
     path: Option<NonResourceAttributes<'_>>,
-) -> Result<Decision, Status> {
+) -> Result<(Decision, String), Status> {
     match (resource, path) {
-        (Some(r), _) => Ok(server.authorizers().authorize(&Attributes {
-            version: r.version(),
-            subresource: r.subresource(),
-            namespace: r.namespace(),
-            name: r.name(),
-            ..Attributes::resource(user, r.verb(), r.group(), r.resource())
-        })),
-        (None, Some(p)) => Ok(server.authorizers().authorize(&Attributes::path(user, p.verb(), p.path()))),
+        (Some(r), _) => {
+            let Selectors { fields, labels, error } = selectors::read(r);
+            let decision = server.authorizers().authorize(&Attributes {
+                version: r.version(),
+                subresource: r.subresource(),
+                namespace: r.namespace(),
+                name: r.name(),
+                fields: fields.as_ref(),
+                labels: labels.as_ref(),
+                ..Attributes::resource(user, r.verb(), r.group(), r.resource())
+            });
+            Ok((decision, error))
+        }
+        (None, Some(p)) => {
+            Ok((server.authorizers().authorize(&Attributes::path(user, p.verb(), p.path())), String::new()))
+        }
         (None, None) => Err(Status::internal_error("a review about nothing")),
     }
 }
 
-fn answered(obj: &mut Obj, decision: &Decision) -> Reply {
+fn answered(obj: &mut Obj, decision: &Decision, error: &str) -> Reply {
     if let Some(Value::Struct(status)) = obj.get_mut("status") {
         let mut status = SubjectAccessReviewStatusMut::new(status);
         status.set_allowed(decision.allowed()).set_reason(decision.reason());
         if matches!(decision, Decision::Deny(_)) {
             status.set_denied(true);
+        }
+        if !error.is_empty() {
+            status.set_evaluation_error(error);
         }
     }
     super::answered(obj.clone())

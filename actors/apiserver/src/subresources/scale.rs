@@ -1,14 +1,19 @@
-//! `scale`: the replica count of a workload as autoscaling/v1.Scale.
+//! `scale`: the replica count of a workload as autoscaling/v1.Scale. A write reads the workload's Scale with its owners, changes that as any object
+//! is changed, and takes replicas and owners over into the workload.
 
+mod owners;
+
+use oarlock_apis::{kind, rules};
 use oarlock_client::{Call, GetOptions, PatchType, Reply, WriteOptions};
-use oarlock_meta::{Revision, Status};
+use oarlock_meta::{ErrorList, GroupKind, GroupResource, Path, Revision, Status};
 use oarlock_schema::{Obj, Struct, Value};
 
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::get;
 use crate::verbs::update::{self, Change, modify};
+use crate::verbs::{create, get};
+use crate::{ownership, patching};
 
 /// Executes a call on `scale`.
 ///
@@ -20,63 +25,85 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
             let object = get::get(server, caller, target, &GetOptions { resource_version }).await?;
             Ok(crate::call::answer(&scale_of(&object.obj()?)?, false))
         }
-        Call::Update(body, options) => {
-            let wanted = body;
-            write(server, caller, target, &options, &mut |_, _| Ok(wanted.clone())).await
+        Call::Update(mut body, options) => {
+            create::fit_namespace(target, &mut body)?;
+            update::check_name(target, &body)?;
+            let key = target.key(target.name)?;
+            let mut replaced = |current: &Obj| {
+                update::check_uid(target, &key, body.meta().uid(), current.meta().uid())?;
+                let mut scale = body.clone();
+                ownership::on_update(caller, target, &options, &mut scale, current)?;
+                Ok(scale)
+            };
+            write(server, caller, target, &options, &mut replaced).await
         }
         Call::Patch(patch_type, bytes, options) => {
-            let mut patched = |current: &Obj, _: Revision| patch(caller, target, patch_type, &bytes, &options, current);
+            let mut patched = |current: &Obj| {
+                let mut scale = patching::apply_to(caller, target, patch_type, &bytes, &options, current)?;
+                create::fit_namespace(target, &mut scale)?;
+                update::check_name(target, &scale)?;
+                if patch_type != PatchType::Apply {
+                    ownership::on_update(caller, target, &options, &mut scale, current)?;
+                }
+                Ok(scale)
+            };
             write(server, caller, target, &options, &mut patched).await
         }
         other => Err(Status::method_not_supported(&target.resource().group_resource(), other.verb())),
     }
 }
 
-fn patch(
-    caller: &Caller,
-    target: &Target<'_>,
-    patch_type: PatchType,
-    bytes: &bytes::Bytes,
-    options: &WriteOptions,
-    current: &Obj,
-) -> Result<Obj, Status> {
-    crate::patching::apply_to(caller, target, patch_type, bytes, options, current)
-}
-
-type Wanted<'a> = &'a mut (dyn FnMut(&Obj, Revision) -> Result<Obj, Status> + Send);
+/// Makes the wished Scale, with its owners, of the current one.
+type Wish<'a> = &'a mut (dyn FnMut(&Obj) -> Result<Obj, Status> + Send);
 
 async fn write(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
     options: &WriteOptions,
-    wanted: Wanted<'_>,
+    wish: Wish<'_>,
 ) -> Result<Reply, Status> {
     let mut change = |old: &Obj, revision: Revision| -> Result<Change, Status> {
-        let scale = wanted(&scale_of(old)?, revision)?;
-        let named = scale.meta().resource_version();
-        let expect = if named.is_empty() { None } else { Some(update::parse_revision(named)?) };
-        let replicas = scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0);
-        if replicas < 0 {
-            let mut errors = oarlock_meta::ErrorList::default();
-            errors.push(oarlock_meta::FieldError::invalid(
-                &oarlock_meta::Path::new("spec").child("replicas"),
-                replicas,
-                "must be greater than or equal to 0",
-            ));
-            return Err(Status::invalid(
-                &oarlock_meta::GroupKind::new("autoscaling", "Scale"),
-                target.name,
-                errors.as_slice(),
-            ));
-        }
+        let mut current = scale_of(old)?;
+        owners::to_scale(target, old, &mut current);
+        let scale = wish(&current)?;
+        validate(target, &scale)?;
+        check_uid(target, scale.meta().uid(), old.meta().uid())?;
+        let expect = update::expected(target, &scale)?.filter(|asked| *asked != revision);
         let mut obj = old.clone();
-        obj.set_at(&["spec", "replicas"], replicas);
-        Ok(Change::asked(obj, expect))
+        obj.set_at(&["spec", "replicas"], replicas(&scale));
+        owners::to_parent(target, &scale, &mut obj);
+        Ok(Change { obj, expect, managed: true, trusted: false })
     };
-    let parent = Target { subresource: "scale", ..*target };
-    let entry = modify(server, caller, &parent, options, &mut change).await?.entry();
+    let entry = modify(server, caller, target, options, &mut change).await?.entry();
     Ok(crate::call::answer(&scale_of(&target.decode(&entry)?)?, false))
+}
+
+fn replicas(scale: &Obj) -> i64 {
+    scale.at(&["spec", "replicas"]).and_then(Value::as_int).unwrap_or(0)
+}
+
+/// Upstream `ValidateScale`.
+fn validate(target: &Target<'_>, scale: &Obj) -> Result<(), Status> {
+    let mut errors = ErrorList::default();
+    rules::object_meta::validate(target.resource(), &kind::DEFAULT, scale, &mut errors);
+    let spec = Path::new("spec");
+    rules::non_negative(replicas(scale), &spec.child("replicas"), &mut errors);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), target.name, errors.as_slice()))
+}
+
+/// A patch may state a uid; that of a replaced Scale is compared before.
+fn check_uid(target: &Target<'_>, asked: &str, have: &str) -> Result<(), Status> {
+    if asked.is_empty() || asked == have {
+        return Ok(());
+    }
+    let row = target.resource();
+    let resource = GroupResource::new(row.group, &format!("{}/scale", row.plural));
+    let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {have}");
+    Err(Status::conflict(&resource, target.name, why))
 }
 
 /// The Scale of a workload (its selector as text, as upstream).

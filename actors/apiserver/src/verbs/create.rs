@@ -53,6 +53,10 @@ pub async fn create_applied(
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
     fit_namespace(target, &mut obj)?;
+    // Where nothing is, upstream's apply compares a stated revision with nothing.
+    if let Some(mut meta) = obj.meta_mut() {
+        meta.clear_resource_version();
+    }
     oarlock_apis::default(&mut obj);
     create_owned(server, caller, target, obj, options).await
 }
@@ -110,7 +114,7 @@ async fn try_create(
     crate::escalation::check(server, caller, target, obj, None)?;
     let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
     attributes.held.extend(crate::allocate::turn(server, target, attributes.object.as_deref(), None).await);
-    let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut())?;
+    let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut(), dry_run)?;
     stages::validate(server, caller, &mut attributes).await?;
     let mut together = attributes.together;
     together.extend(companions);

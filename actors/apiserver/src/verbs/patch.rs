@@ -6,6 +6,7 @@ use bytes::Bytes;
 use oarlock_client::{PatchType, WriteOptions};
 use oarlock_meta::{Revision, Status};
 use oarlock_schema::Obj;
+use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
 
 use super::create;
@@ -30,8 +31,9 @@ pub async fn patch(
         if !target.subresource.is_empty() {
             return Err(target.not_found());
         }
+        let mut obj = crate::ownership::apply(caller, target, body, options, None)?;
+        check_new(target, &mut obj)?;
         server.authorize_resource(caller, "create", target)?;
-        let obj = crate::ownership::apply(caller, target, body, options, None)?;
         match create::create_applied(server, caller, target, obj, options).await {
             // Somebody else created it meanwhile: apply to that.
             Err(status) if status.is_already_exists() => {}
@@ -42,4 +44,46 @@ pub async fn patch(
         crate::patching::patched(caller, target, patch_type, body, options, old, revision)
     };
     Ok((update::modify(server, caller, target, options, &mut change).await?.entry(), false))
+}
+
+/// An applied object that is not there yet is the one that the URL names, and no earlier one of the name.
+fn check_new(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
+    let uid = obj.meta().uid();
+    if !uid.is_empty() {
+        let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        return Err(Status::conflict(&target.resource().group_resource(), target.name, why));
+    }
+    create::fit_namespace(target, obj)?;
+    if seeded_bug!("apply_makes_another_object") {
+        return Ok(());
+    }
+    update::check_name(target, obj)
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_schema::resource;
+
+    use super::*;
+
+    /// Each row was asked of upstream.
+    #[test]
+    fn an_applied_object_is_the_one_that_the_url_names() {
+        let maps = resource("", "v1", "configmaps").unwrap();
+        let target = Target::new(maps, "", "n", "a");
+        let check = |name: &str, namespace: &str, uid: &str| {
+            let mut obj = Obj::new(maps.ty);
+            obj.meta_mut().unwrap().set_name(name).set_namespace(namespace).set_uid(uid);
+            check_new(&target, &mut obj).map_err(|status| (status.code, status.message))
+        };
+        let bad = |text: &str| Err((400, text.to_owned()));
+        assert_eq!(check("a", "", ""), Ok(()));
+        assert_eq!(check("b", "", ""), bad("the name of the object (b) does not match the name on the URL (a)"));
+        let unnamed = "the name of the object (a based on URL) was undeterminable: name must be provided";
+        assert_eq!(check("", "n", ""), bad(unnamed));
+        let elsewhere = "the namespace of the provided object does not match the namespace sent on the request";
+        assert_eq!(check("b", "other", ""), bad(elsewhere));
+        let uid = "Operation cannot be fulfilled on configmaps \"a\": uid mismatch: the provided object specified uid u, and no existing object was found";
+        assert_eq!(check("b", "other", "u"), Err((409, uid.to_owned())));
+    }
 }

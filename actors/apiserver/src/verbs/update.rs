@@ -212,7 +212,7 @@ fn entry_parts(key: &oarlock_storage::Key, obj: &Obj) -> oarlock_store::EntryPar
 }
 
 /// A uid in a body is a precondition. Upstream's store checks it, and its words come through.
-fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
+pub(crate) fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
     check_precondition(target, key, "UID", asked, have)
 }
 
@@ -268,7 +268,7 @@ pub fn parse_revision(text: &str) -> Result<Revision, Status> {
 ///
 /// # Errors
 /// 400 when it is absent or another.
-fn check_name(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
+pub(crate) fn check_name(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
     let name = obj.meta().name();
     if name.is_empty() {
         return Err(Status::bad_request(format!(

@@ -164,7 +164,7 @@ fn pod_spec(pod: Pod<'_>, names: &Interner) -> PodSpec {
                 .filter(|(weight, term)| *weight != 0 && !term.never)
                 .collect();
         }
-        let term = |term| terms::pod_term(term, namespace, &labels, names);
+        let term = |term| terms::pod_term(term, namespace, names);
         let mut preferred = Vec::new();
         if let Some(pods) = affinity.pod_affinity() {
             out.affinity = pods.required_during_scheduling_ignored_during_execution().iter().map(term).collect();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use oarlock_meta::Quantity;
-use oarlock_schema::views::core_v1::{Container, ContainerStatus, Pod};
+use oarlock_schema::views::core_v1::{Container, ContainerStatus, Pod, PodStatus};
 use oarlock_schema::views::{List, Map};
 
 use crate::intern::{Interner, Res};
@@ -47,12 +47,26 @@ fn raise(to: &mut Amounts, at_least: &Amounts) {
     }
 }
 
+/// Whether the pod's node will never grant what the pod was resized to: nothing is set aside for it (upstream `IsPodResizeInfeasible`).
+fn is_infeasible(status: PodStatus<'_>) -> bool {
+    let pending = status.conditions().iter().find(|condition| condition.type_() == "PodResizePending");
+    pending.is_some_and(|condition| condition.reason() == "Infeasible")
+}
+
 /// A container's requests, of a running one at least what it was given (a resize in progress).
-fn container(container: Container<'_>, statuses: List<'_, ContainerStatus<'_>>, names: &Interner) -> Amounts {
+fn container(
+    container: Container<'_>,
+    statuses: List<'_, ContainerStatus<'_>>,
+    infeasible: bool,
+    names: &Interner,
+) -> Amounts {
     let mut requests = amounts(container.resources().requests(), names);
     if let Some(status) = statuses.iter().find(|status| status.name() == container.name())
         && let Some(actual) = status.resources()
     {
+        if infeasible {
+            requests.clear();
+        }
         raise(&mut requests, &amounts(actual.requests(), names));
         raise(&mut requests, &amounts(status.allocated_resources(), names));
     }
@@ -73,14 +87,15 @@ pub(super) fn is_sidecar(container: Container<'_>) -> bool {
 
 fn total(pod: Pod<'_>, names: &Interner, unset: &[(Res, i64)]) -> Amounts {
     let (spec, status) = (pod.spec(), pod.status());
+    let infeasible = is_infeasible(status);
     let mut sum = Amounts::new();
     for main in spec.containers().iter() {
-        add(&mut sum, &fill_in(container(main, status.container_statuses(), names), unset));
+        add(&mut sum, &fill_in(container(main, status.container_statuses(), infeasible, names), unset));
     }
     let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
     for init in spec.init_containers().iter() {
         let requests = if is_sidecar(init) {
-            container(init, status.init_container_statuses(), names)
+            container(init, status.init_container_statuses(), infeasible, names)
         } else {
             amounts(init.resources().requests(), names)
         };

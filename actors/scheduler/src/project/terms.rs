@@ -44,15 +44,14 @@ pub(super) fn selector(selector: Option<LabelSelector<'_>>, names: &Interner) ->
     Selector::All(requirements.into())
 }
 
-/// Adds what `matchLabelKeys` mean for a pod with these labels (KEP-3243, KEP-3633).
-fn merged<'a>(selector: Selector, keys: List<'a, &'a str>, own: &Labels, wanted: bool, names: &Interner) -> Selector {
+/// Adds what a spread constraint's `matchLabelKeys` mean for a pod with these labels (KEP-3243).
+fn merged<'a>(selector: Selector, keys: List<'a, &'a str>, own: &Labels, names: &Interner) -> Selector {
     let Selector::All(requirements) = selector else { return selector };
     let mut requirements = requirements.into_vec();
     for key in keys.iter().map(|key| names.intern(key)) {
         let Some(value) = own.get(key) else { continue };
-        let op = if wanted { Op::In(Box::new([value])) } else { Op::NotIn(Box::new([value])) };
-        let requirement = Requirement { key, op };
-        // The API server merges them into the selector too.
+        let requirement = Requirement { key, op: Op::In(Box::new([value])) };
+        // The API server merged them into the selector when it created the pod; labels may have changed since.
         if !requirements.contains(&requirement) {
             requirements.push(requirement);
         }
@@ -60,11 +59,9 @@ fn merged<'a>(selector: Selector, keys: List<'a, &'a str>, own: &Labels, wanted:
     Selector::All(requirements.into())
 }
 
-/// One term of pod affinity.
-pub(super) fn pod_term(term: PodAffinityTerm<'_>, namespace: Sym, own: &Labels, names: &Interner) -> PodTerm {
+/// One term of pod affinity. Its `matchLabelKeys` and `mismatchLabelKeys` are in its selector, with the labels that the pod was created with (KEP-3633).
+pub(super) fn pod_term(term: PodAffinityTerm<'_>, namespace: Sym, names: &Interner) -> PodTerm {
     let chosen = selector(term.label_selector(), names);
-    let chosen = merged(chosen, term.match_label_keys(), own, true, names);
-    let chosen = merged(chosen, term.mismatch_label_keys(), own, false, names);
     let silent = term.namespaces().is_empty() && term.namespace_selector().is_none();
     let namespaces = if silent { Box::new([namespace]) as Box<[Sym]> } else { values(term.namespaces(), names) };
     let namespace_selector = selector(term.namespace_selector(), names);
@@ -115,7 +112,7 @@ pub(super) fn spread(rule: TopologySpreadConstraint<'_>, own: &Labels, names: &I
         topology: names.intern(rule.topology_key()),
         max_skew: i32::try_from(rule.max_skew()).unwrap_or(i32::MAX),
         hard: rule.when_unsatisfiable() != "ScheduleAnyway",
-        selector: merged(chosen, rule.match_label_keys(), own, true, names),
+        selector: merged(chosen, rule.match_label_keys(), own, names),
         min_domains: rule.min_domains().map_or(1, |domains| i32::try_from(domains).unwrap_or(i32::MAX)),
         honor_affinity: rule.node_affinity_policy() != Some("Ignore"),
         honor_taints: rule.node_taints_policy() == Some("Honor"),

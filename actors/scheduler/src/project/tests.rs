@@ -95,6 +95,27 @@ fn a_resize_under_way_counts_the_larger_amount() {
 }
 
 #[test]
+fn nothing_is_set_aside_for_a_resize_that_its_node_will_never_grant() {
+    let cpu = |condition: Value| {
+        let status = |name: &str| json!({"name": name, "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "1"}}});
+        let mut sidecar = container(json!({"cpu": "8"}));
+        sidecar["name"] = json!("s");
+        sidecar["restartPolicy"] = json!("Always");
+        pod_view(&json!({
+            "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+            "spec": {"nodeName": "n", "containers": [container(json!({"cpu": "8"}))], "initContainers": [sidecar]},
+            "status": {"phase": "Running", "conditions": [condition], "containerStatuses": [status("c")], "initContainerStatuses": [status("s")]},
+        }))
+        .info
+        .spec
+        .request(Res::CPU)
+    };
+    let pending = |reason: &str| json!({"type": "PodResizePending", "status": "True", "reason": reason});
+    assert_eq!(cpu(pending("Deferred")), 16_000, "it may still come");
+    assert_eq!(cpu(pending("Infeasible")), 2_000);
+}
+
+#[test]
 fn placement_fields_are_read() {
     let spec = json!({
         "schedulerName": "",
@@ -172,6 +193,18 @@ fn spread_constraints_take_match_label_keys_in() {
         ],
     });
     reads(spec, &format!("{BASE} spread:zone/2/app=x/3/taints softspread:rack/1/-"));
+}
+
+#[test]
+fn label_keys_of_affinity_mean_the_labels_that_the_pod_was_created_with() {
+    // The API server merged them when the label was `old`; it has changed since.
+    let created = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["old"]}]});
+    let term = json!({"topologyKey": "zone", "matchLabelKeys": ["app"], "mismatchLabelKeys": ["app"], "labelSelector": created});
+    let spec = json!({
+        "containers": [container(json!({}))],
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+    });
+    reads(spec, &format!("{BASE} near:zone/app=old"));
 }
 
 #[test]

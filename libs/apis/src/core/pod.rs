@@ -25,6 +25,10 @@ pub fn default(node: &mut Struct) {
     if spec.read().enable_service_links().is_none() {
         spec.set_enable_service_links(true);
     }
+    // Templates keep what is wrong (upstream `Convert_v1_Pod_To_core_Pod`).
+    if spec.read().termination_grace_period_seconds().is_some_and(|seconds| seconds < 0) {
+        spec.set_termination_grace_period_seconds(1i64);
+    }
 }
 
 fn each_container(mut container: ContainerMut<'_>, host_network: bool) {
@@ -89,8 +93,14 @@ fn pod_level(spec: &mut PodSpecMut<'_>) {
     merge_absent(node, "requests", limits.iter().filter(|(k, _)| for_pods(k)).map(|(k, v)| (k, v.clone())));
 }
 
-/// What the containers need at once: the running ones together, or one init container with the sidecars started before it.
+/// What the containers need at once, as a list of resources.
 fn aggregate(spec: PodSpec<'_>, limits: bool) -> Map {
+    total(spec, limits).0.iter().map(|(k, v)| (k.as_str(), Value::from(v.canonical()))).collect()
+}
+
+/// What the containers need at once: the running ones together, or one init container with the sidecars started before it (upstream
+/// `AggregateContainerRequests`, `AggregateContainerLimits`).
+pub(super) fn total(spec: PodSpec<'_>, limits: bool) -> Sum {
     let mut running = Sum::default();
     for container in spec.containers().iter() {
         running.add(amounts(container, limits));
@@ -108,7 +118,7 @@ fn aggregate(spec: PodSpec<'_>, limits: bool) -> Map {
         }
     }
     running.raise(&peak);
-    running.0.iter().map(|(k, v)| (k.as_str(), Value::from(v.canonical()))).collect()
+    running
 }
 
 fn amounts(container: Container<'_>, limits: bool) -> impl Iterator<Item = (&str, &str)> {
@@ -116,8 +126,9 @@ fn amounts(container: Container<'_>, limits: bool) -> impl Iterator<Item = (&str
     if limits { resources.limits() } else { resources.requests() }.iter()
 }
 
+/// Amounts by resource.
 #[derive(Clone, Default)]
-struct Sum(std::collections::BTreeMap<String, Quantity>);
+pub(super) struct Sum(pub(super) std::collections::BTreeMap<String, Quantity>);
 
 impl Sum {
     fn add<'a>(&mut self, entries: impl Iterator<Item = (&'a str, &'a str)>) {

@@ -171,9 +171,7 @@ fn policies(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         let at = at.child("limits");
         resources::amount(resource, text, &at.key(resource), errors);
     }
-    if let Some(pod) = spec.resources() {
-        resources::requirements(pod, true, &[], &path.child("resources"), errors);
-    }
+    super::pod_level::validate(spec, &path.child("resources"), errors);
 }
 
 fn names(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {

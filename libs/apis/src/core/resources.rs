@@ -121,7 +121,7 @@ pub(crate) fn container_name(resource: &str, path: &Path<'_>, errors: &mut Error
 
 fn pod_name(resource: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if name(resource, path, errors) && !matches!(resource, "cpu" | "memory") && !huge(resource) {
-        errors.push(FieldError::not_supported(path, resource, &["cpu", "hugepages-*", "memory"]));
+        errors.push(FieldError::not_supported(path, resource, &["cpu", "hugepages-", "memory"]));
     }
 }
 

@@ -140,6 +140,7 @@ pub fn validate_pod_term(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     }
     label_keys(term.match_label_keys(), "matchLabelKeys", term.label_selector(), path, errors);
     label_keys(term.mismatch_label_keys(), "mismatchLabelKeys", term.label_selector(), path, errors);
+    super::label_keys::once(term.match_label_keys(), term.label_selector(), path, errors);
     for (i, key) in term.match_label_keys().iter().enumerate() {
         if term.mismatch_label_keys().iter().any(|other| other == key) {
             let text = "exists in both matchLabelKeys and mismatchLabelKeys";
@@ -224,6 +225,7 @@ fn one_spread(constraint: TopologySpreadConstraint<'_>, path: &Path<'_>, errors:
         }
     }
     label_keys(constraint.match_label_keys(), "matchLabelKeys", constraint.label_selector(), path, errors);
+    super::label_keys::once(constraint.match_label_keys(), constraint.label_selector(), path, errors);
 }
 
 /// Gates that keep a pod from being scheduled.

@@ -205,20 +205,26 @@ fn addresses(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         }
         _ => {}
     }
-    if list.len() > 2 {
-        errors.push(FieldError::invalid(&at, shown(), "may only hold up to 2 values"));
-    }
     let first = (list.is_empty() && !spec.cluster_ip().is_empty()).then(|| spec.cluster_ip());
-    for (i, address) in first.into_iter().chain(list.iter()).enumerate() {
-        match address {
+    let given: Vec<&str> = first.into_iter().chain(list.iter()).collect();
+    let count = errors.len();
+    for (i, address) in given.iter().enumerate() {
+        match *address {
             "None" if i == 0 && list.len() <= 1 => {}
-            "None" => {
+            "None" if i == 0 => {
                 let text = "'None' must be the first and only value";
                 errors.push(FieldError::invalid(&at, shown(), text));
             }
             "" => {}
             address => rules::ip(address, &at.index(i), errors),
         }
+    }
+    let malformed = errors.len() != count;
+    if list.len() > 2 {
+        errors.push(FieldError::invalid(&at, shown(), "may only hold up to 2 values"));
+    }
+    if !malformed {
+        super::cluster_ips::agreement(spec, &given, &at, errors);
     }
 }
 
@@ -286,6 +292,10 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
         let at = path.child("clusterIPs");
         let shown = Raw(show::items(now.cluster_ips().values()));
         errors.push(FieldError::invalid(&at.index(0), shown, "may not change once set"));
+    }
+    let checked = |spec: ServiceSpec<'_>| spec.type_() == "LoadBalancer" && spec.external_traffic_policy() == "Local";
+    if checked(now) && checked(before) && now.health_check_node_port() != before.health_check_node_port() {
+        errors.push(FieldError::forbidden(&path.child("healthCheckNodePort"), "field is immutable"));
     }
     let both = now.type_() == "LoadBalancer" && before.type_() == "LoadBalancer";
     if both && now.load_balancer_class() != before.load_balancer_class() {

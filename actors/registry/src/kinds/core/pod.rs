@@ -1,9 +1,14 @@
 //! Pods: start Pending with a QoS class, wait for their kubelet when deleted.
 
-use oarlock_meta::{ErrorList, FieldError, Path};
-use oarlock_schema::views::core_v1::{Container, Pod, PodMut};
+mod resize;
+
+use std::collections::BTreeMap;
+
+use oarlock_meta::{ErrorList, Quantity};
+use oarlock_schema::views::core_v1::{Pod, PodMut, ResourceRequirements};
 use oarlock_schema::{Obj, Struct, Value, type_named};
 
+use self::resize::resized;
 use crate::kind::{Grace, Request, Strategy};
 use crate::prepare;
 
@@ -14,6 +19,7 @@ pub struct PodStrategy;
 impl Strategy for PodStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
         prepare::reset_for_create(request.resource, obj);
+        oarlock_apis::core::label_keys::merge(obj);
         let qos = obj.view::<Pod<'_>>().map_or("BestEffort", qos_class);
         let gated = obj.view::<Pod<'_>>().is_some_and(|p| !p.spec().scheduling_gates().is_empty());
         let mut pod = PodMut::new(obj);
@@ -43,16 +49,7 @@ impl Strategy for PodStrategy {
         }
         let Some(old) = old.filter(|_| request.endpoint == "resize").and_then(Obj::view::<Pod<'_>>) else { return };
         let Some(new) = new.view::<Pod<'_>>() else { return };
-        let at = Path::new("spec");
-        if qos_class(new) != old.status().qos_class() {
-            let text = "Pod QOS Class may not change as a result of resizing";
-            errors.push(FieldError::invalid(&at, old.status().qos_class(), text));
-        }
-        // A kubelet that can resize reports what running containers have.
-        let mut running = old.status().container_statuses().iter().filter(|c| c.state().running().is_some());
-        if running.next().is_some_and(|c| c.resources().is_none()) {
-            errors.push(FieldError::forbidden(&at, "Pod running on node without support for resize"));
-        }
+        resize::validate(new, old, errors);
     }
 
     fn grace(&self, obj: &Obj, requested: Option<i64>) -> Grace {
@@ -117,21 +114,6 @@ fn take(to: &mut Struct, from: &Struct, field: &str) {
     }
 }
 
-/// In-place resize changes containers' resources and resize policies, matched by name (KEP-1287).
-fn resized(spec: &mut Struct, asked: &Struct) {
-    for list in ["containers", "initContainers"] {
-        let wanted = asked.get(list).map_or(&[][..], Value::items);
-        let Some(Value::List(containers)) = spec.get_mut(list) else { continue };
-        for container in containers.iter_mut().filter_map(Value::as_struct_mut) {
-            let same = |w: &&Struct| w.get("name") == container.get("name");
-            if let Some(wish) = wanted.iter().filter_map(Value::as_struct).find(same) {
-                take(container, wish, "resources");
-                take(container, wish, "resizePolicy");
-            }
-        }
-    }
-}
-
 /// Until its gates are open a pod says why it is not scheduled (KEP-3521).
 fn scheduling_gated(now: &str) -> Option<Value> {
     let mut condition = Struct::zero(type_named("core/v1.PodCondition")?);
@@ -143,30 +125,76 @@ fn scheduling_gated(now: &str) -> Option<Value> {
     Some(Value::Struct(condition))
 }
 
-/// Quality of service: Guaranteed when every container limits cpu and memory and requests just that, BestEffort when
-/// none says anything, else Burstable (kubernetes.io: configure quality of service for pods).
+/// Quality of service: Guaranteed when cpu and memory are limited everywhere and requests are the same in total, BestEffort when nothing is said,
+/// else Burstable. What the pod says as a whole counts alone (upstream `ComputePodQOS`, KEP-2837).
 #[must_use]
 pub fn qos_class(pod: Pod<'_>) -> &'static str {
     let spec = pod.spec();
-    let containers = || spec.init_containers().iter().chain(spec.containers().iter());
-    let relevant = |name: &str| matches!(name, "cpu" | "memory");
-    let says_nothing = |c: Container<'_>| {
-        let r = c.resources();
-        !r.limits().iter().chain(r.requests().iter()).any(|(name, amount)| relevant(name) && !is_zero(amount))
+    let (mut requests, mut limits, mut all_limited) = (Compute::default(), Compute::default(), true);
+    let mut count = |resources: ResourceRequirements<'_>| {
+        add(&mut requests, resources.requests().iter());
+        all_limited &= add(&mut limits, resources.limits().iter()) == 2;
     };
-    if containers().all(says_nothing) {
-        return "BestEffort";
+    match spec.resources() {
+        Some(own) => count(own),
+        None => spec.containers().iter().chain(spec.init_containers().iter()).for_each(|c| count(c.resources())),
     }
-    let guaranteed = |c: Container<'_>| {
-        let r = c.resources();
-        ["cpu", "memory"].iter().all(|name| {
-            let limit = r.limits().get(name).filter(|q| !is_zero(q));
-            limit.is_some() && r.requests().get(name).is_none_or(|request| Some(request) == limit)
-        })
-    };
-    if containers().all(guaranteed) { "Guaranteed" } else { "Burstable" }
+    match (requests.is_empty() && limits.is_empty(), all_limited && requests == limits) {
+        (true, _) => "BestEffort",
+        (false, true) => "Guaranteed",
+        (false, false) => "Burstable",
+    }
 }
 
-fn is_zero(quantity: &str) -> bool {
-    quantity.is_empty() || quantity == "0"
+/// Amounts of cpu and memory.
+type Compute = BTreeMap<&'static str, Quantity>;
+
+/// Adds the amounts that are more than nothing; returns how many there are.
+fn add<'a>(sum: &mut Compute, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
+    let mut count = 0;
+    for (name, text) in amounts {
+        let Some(known) = ["cpu", "memory"].into_iter().find(|known| *known == name) else { continue };
+        let Some(amount) = Quantity::parse(text).ok().filter(|amount| amount.signum() > 0) else { continue };
+        count += 1;
+        let total = sum.get(known).map_or_else(|| amount.clone(), |before| before.plus(&amount));
+        sum.insert(known, total);
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_codec::{Mode, json};
+    use oarlock_schema::resource;
+
+    use super::*;
+
+    fn class(spec: &str) -> &'static str {
+        let text = format!(r#"{{"spec":{spec}}}"#);
+        let pod = json::decode(text.as_bytes(), resource("", "v1", "pods").unwrap().ty, Mode::Strict).unwrap().value;
+        qos_class(pod.view::<Pod<'_>>().unwrap())
+    }
+
+    /// Each row was asked of upstream.
+    #[test]
+    fn the_class_follows_what_the_pod_says_as_a_whole_before_its_containers() {
+        let both = r#"{"cpu":"1","memory":"1Gi"}"#;
+        let own = |resources: &str, container: &str| {
+            class(&format!(r#"{{"resources":{resources},"containers":[{{"resources":{container}}}]}}"#))
+        };
+        assert_eq!(
+            own(&format!(r#"{{"limits":{both},"requests":{both}}}"#), r#"{"requests":{"cpu":"10m"}}"#),
+            "Guaranteed"
+        );
+        assert_eq!(own(r#"{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}"#, "{}"), "Burstable");
+        assert_eq!(own(r#"{"requests":{"cpu":"1"}}"#, "{}"), "Burstable");
+        assert_eq!(own("{}", r#"{"requests":{"cpu":"10m"}}"#), "BestEffort");
+        let plain = |container: &str| class(&format!(r#"{{"containers":[{{"resources":{container}}}]}}"#));
+        let same = r#"{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1000m","memory":"1024Mi"}}"#;
+        assert_eq!(plain(same), "Guaranteed");
+        assert_eq!(plain(r#"{"requests":{"cpu":"0.0","memory":"0Mi"}}"#), "BestEffort");
+        assert_eq!(plain(r#"{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1"}}"#), "Burstable");
+        let beside = format!(r#"{{"containers":[{{"resources":{same}}}],"initContainers":[{{}}]}}"#);
+        assert_eq!(class(&beside), "Burstable");
+    }
 }

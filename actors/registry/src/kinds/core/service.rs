@@ -1,6 +1,8 @@
 //! Services: what another type has no use for goes with the change of type, unless the same change says otherwise (upstream
 //! `dropTypeDependentFields`).
 
+mod allocated;
+
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::core_v1::{Service, ServiceSpec};
 use oarlock_schema::{Obj, Struct, Value};
@@ -13,9 +15,16 @@ use crate::prepare;
 pub struct ServiceStrategy;
 
 impl Strategy for ServiceStrategy {
+    fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
+        prepare::reset_for_create(request.resource, obj);
+        allocated::pair_addresses(obj, None);
+    }
+
     fn prepare_update(&self, request: &Request<'_>, new: &mut Obj, old: &Obj) {
         prepare::reset_for_update(request, new, old);
         if request.endpoint.is_empty() {
+            allocated::keep(new, old);
+            allocated::pair_addresses(new, Some(old));
             for path in useless(new, old) {
                 prepare::remove_at(new, path);
             }

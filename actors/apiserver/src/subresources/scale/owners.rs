@@ -1,0 +1,148 @@
+//! Owners of a workload's replicas as owners of its Scale's, and back (upstream `managedfields.ScaleHandler`).
+
+use oarlock_patch::apply::{Element, Entry, FieldSet, Identity, Managers};
+use oarlock_schema::{Obj, Str};
+
+use crate::ownership::SCALE;
+use crate::target::Target;
+
+/// Versions in which somebody may have written workloads of a kind: upstream still knows those that it no longer serves.
+fn versions(target: &Target<'_>) -> &'static [&'static str] {
+    match (target.resource().group, target.resource().plural) {
+        ("apps", "replicasets") => &["apps/v1", "apps/v1beta2"],
+        ("apps", _) => &["apps/v1", "apps/v1beta2", "apps/v1beta1"],
+        _ => &["v1"],
+    }
+}
+
+/// `spec.replicas`, the path in each of the versions and in Scale.
+fn path() -> [Element; 2] {
+    ["spec", "replicas"].map(|name| Element::Field(name.into()))
+}
+
+fn replicas() -> FieldSet {
+    FieldSet::of_fields(&["spec.replicas"])
+}
+
+/// Gives the Scale those owners of the workload who own its replicas.
+pub(super) fn to_scale(target: &Target<'_>, parent: &Obj, scale: &mut Obj) {
+    let mut shown = Managers::default();
+    let known = versions(target);
+    for entry in Managers::read(parent).unwrap_or_default().entries {
+        if known.contains(&entry.who.api_version.as_str()) && entry.set().has(&path()) {
+            let who = Identity { api_version: Str::const_new(SCALE), ..entry.who };
+            shown.entries.push(Entry::new(who, entry.time, replicas()));
+        }
+    }
+    shown.write(scale);
+}
+
+/// Takes the owners of the written Scale over into the workload, which has those of before. An Update of the workload and one of its Scale are never the
+/// same entry, even if the same manager made both; so upstream has it, and such an entry loses its time.
+pub(super) fn to_parent(target: &Target<'_>, scale: &Obj, parent: &mut Obj) {
+    let mut given = Managers::read(scale).unwrap_or_default().entries;
+    let (known, own) = (versions(target), target.resource().group_version());
+    let mut kept = Managers::default();
+    for mut entry in Managers::read(parent).unwrap_or_default().entries {
+        if !known.contains(&entry.who.api_version.as_str()) {
+            continue;
+        }
+        if entry.set().has(&path()) {
+            match given.iter().position(|one| same_apply(&one.who, &entry.who)) {
+                Some(at) => drop(given.remove(at)),
+                None => {
+                    let rest = entry.set().difference(&replicas());
+                    entry.put(rest);
+                }
+            }
+        }
+        if !entry.set().is_empty() {
+            kept.entries.push(entry);
+        }
+    }
+    for entry in given.into_iter().filter(|entry| entry.set().has(&path())) {
+        let who = Identity { api_version: own.as_str().into(), ..entry.who };
+        kept.entries.push(Entry::new(who, None, replicas()));
+    }
+    kept.write(parent);
+}
+
+/// Appliers are the same whatever the version; Updates of two versions are two.
+fn same_apply(one: &Identity, other: &Identity) -> bool {
+    one.applied && other.applied && one.manager == other.manager && one.subresource == other.subresource
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_schema::resource;
+
+    use super::*;
+
+    fn deployment(entries: &str) -> Obj {
+        let json = format!(r#"{{"metadata":{{"name":"d","namespace":"n","managedFields":{entries}}}}}"#);
+        let ty = resource("apps", "v1", "deployments").unwrap().ty;
+        oarlock_codec::json::decode(json.as_bytes(), ty, oarlock_codec::Mode::Strict).unwrap().value
+    }
+
+    fn entry(manager: &str, operation: &str, version: &str, subresource: &str, fields: &str) -> String {
+        format!(
+            r#"{{"manager":"{manager}","operation":"{operation}","apiVersion":"{version}","fieldsType":"FieldsV1","subresource":"{subresource}","time":"2026-01-01T00:00:00Z","fieldsV1":{fields}}}"#
+        )
+    }
+
+    fn shown(obj: &Obj) -> Vec<String> {
+        let one = |e: Entry| {
+            let operation = if e.who.applied { "Apply" } else { "Update" };
+            let time = if e.time.is_some() { "timed" } else { "" };
+            format!("{} {operation} {} {} {time} {}", e.who.manager, e.who.api_version, e.who.subresource, e.set())
+        };
+        Managers::read(obj).unwrap().entries.into_iter().map(one).collect()
+    }
+
+    const BOTH: &str = r#"{"f:spec":{"f:paused":{},"f:replicas":{}}}"#;
+    const OTHER: &str = r#"{"f:spec":{"f:paused":{}}}"#;
+
+    fn target() -> Target<'static> {
+        Target::new(resource("apps", "v1", "deployments").unwrap(), "scale", "n", "d")
+    }
+
+    fn scale_with(entries: &str) -> Obj {
+        let mut scale = Obj::new(oarlock_schema::type_named("autoscaling/v1.Scale").unwrap());
+        let from = deployment(entries);
+        scale.set_at(&["metadata", "managedFields"], from.at(&["metadata", "managedFields"]).unwrap().clone());
+        scale
+    }
+
+    #[test]
+    fn only_owners_of_replicas_show_in_a_scale() {
+        let parent = deployment(&format!(
+            "[{},{},{}]",
+            entry("a", "Apply", "apps/v1", "", BOTH),
+            entry("b", "Update", "apps/v1", "", OTHER),
+            entry("c", "Update", "other/v1", "", BOTH)
+        ));
+        let mut scale = Obj::new(oarlock_schema::type_named("autoscaling/v1.Scale").unwrap());
+        to_scale(&target(), &parent, &mut scale);
+        assert_eq!(shown(&scale), ["a Apply autoscaling/v1  timed .spec.replicas"]);
+    }
+
+    #[test]
+    fn who_takes_replicas_through_scale_takes_them_from_the_workloads_owner() {
+        let mut parent = deployment(&format!("[{}]", entry("a", "Update", "apps/v1", "", BOTH)));
+        let scale = scale_with(&format!(
+            "[{}]",
+            entry("b", "Update", "autoscaling/v1", "scale", r#"{"f:spec":{"f:replicas":{}}}"#)
+        ));
+        to_parent(&target(), &scale, &mut parent);
+        assert_eq!(shown(&parent), ["b Update apps/v1 scale  .spec.replicas", "a Update apps/v1  timed .spec.paused"]);
+    }
+
+    #[test]
+    fn an_applier_that_keeps_replicas_keeps_its_entry() {
+        let mut parent = deployment(&format!("[{}]", entry("a", "Apply", "apps/v1", "", BOTH)));
+        let scale =
+            scale_with(&format!("[{}]", entry("a", "Apply", "autoscaling/v1", "", r#"{"f:spec":{"f:replicas":{}}}"#)));
+        to_parent(&target(), &scale, &mut parent);
+        assert_eq!(shown(&parent), ["a Apply apps/v1  timed .spec.paused\n.spec.replicas"]);
+    }
+}

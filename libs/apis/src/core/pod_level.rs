@@ -1,0 +1,56 @@
+//! Resources of a pod as a whole, and how they agree with those of its containers (KEP-2837).
+
+use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
+use oarlock_schema::views::core_v1::{PodSpec, ResourceRequirements};
+
+use super::{pod, resources};
+
+/// Upstream `validatePodResources`.
+pub(super) fn validate(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(own) = spec.resources() else { return };
+    if spec.os().is_some_and(|os| os.name() == "windows") {
+        errors.push(FieldError::forbidden(path, "may not be set for a windows pod"));
+        return;
+    }
+    if !own.claims().is_empty() {
+        let text = "claims may not be set for Resources at pod-level";
+        errors.push(FieldError::forbidden(&path.child("claims"), text));
+    }
+    let claims: Vec<&str> = spec.resource_claims().iter().map(|claim| claim.name()).collect();
+    resources::requirements(own, true, &claims, path, errors);
+    consistency(spec, own, path, errors);
+}
+
+/// The pod asks for no less than its containers together, and no container may use more than the pod (upstream
+/// `validatePodResourceConsistency`).
+fn consistency(spec: PodSpec<'_>, own: ResourceRequirements<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let more = |amount: &Quantity, pod: &str| Quantity::parse(pod).is_ok_and(|pod| *amount > pod);
+    let sums = [("requests", own.requests(), false), ("limits", own.limits(), true)];
+    for (field, amounts, limits) in sums {
+        let list = path.child(field);
+        for (resource, sum) in &pod::total(spec, limits).0 {
+            // Only huge pages are never promised twice.
+            if limits && !resource.starts_with("hugepages-") {
+                continue;
+            }
+            if let Some(have) = amounts.get(resource).filter(|have| more(sum, have)) {
+                let text =
+                    format!("must be greater than or equal to aggregate container {field} of {}", sum.canonical());
+                errors.push(FieldError::invalid(&list.key(resource), have, text));
+            }
+        }
+    }
+    for (i, container) in spec.containers().iter().enumerate() {
+        for (resource, text) in container.resources().limits().iter() {
+            let Some(have) = own.limits().get(resource) else { continue };
+            if Quantity::parse(text).is_ok_and(|limit| more(&limit, have)) {
+                // The path is upstream's.
+                let list = path.child("containers");
+                let at = list.index(i);
+                let at = at.key(resource);
+                let why = format!("must be less than or equal to pod limits of {have}");
+                errors.push(FieldError::invalid(&at.child("limits"), text, why));
+            }
+        }
+    }
+}
