@@ -7,9 +7,9 @@ use oarlock_meta::field::Raw;
 use oarlock_meta::names::subdomain_errors;
 use oarlock_meta::quote::quote;
 use oarlock_meta::{ErrorList, FieldError, Path};
-use oarlock_schema::Struct;
-use oarlock_schema::views::core_v1::{Container, ContainerStatus, HostIP, Pod, PodIP, PodSpec, PodStatus};
+use oarlock_schema::views::core_v1::{Container, ContainerStatus, HostIP, Pod, PodIP, PodMut, PodSpec, PodStatus};
 use oarlock_schema::views::{List, View};
+use oarlock_schema::{Struct, Value};
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::rules::{self, each, formats, qualified, subdomain};
@@ -37,6 +37,22 @@ pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     addresses(now.pod_ips().iter().map(PodIP::ip).collect(), &known, &path.child("podIPs"), errors);
     hosts(now, was, &path.child("hostIPs"), errors);
     users(now, pod.spec(), &path, errors);
+}
+
+/// The one address of old and the list of new say the same; the one wins, because old kubelets know nothing of the list (upstream
+/// `Convert_v1_PodStatus_To_core_PodStatus` and back).
+pub fn pair_addresses(pod: &mut Struct) {
+    let status = Pod::new(pod).status();
+    let (one, first) = (status.pod_ip().to_owned(), status.pod_ips().get(0).map(|ip| ip.ip().to_owned()));
+    match first {
+        Some(first) if one.is_empty() => drop(PodMut::new(pod).status_mut().set_pod_ip(first)),
+        first if one.is_empty() || first.as_ref() == Some(&one) => {}
+        _ => {
+            let mut item = Struct::zero(PodIP::TYPE);
+            item.set_name("ip", one);
+            PodMut::new(pod).status_mut().set_pod_ips(Value::List(vec![Value::Struct(item)].into()));
+        }
+    }
 }
 
 /// Annotations of old AppArmor profiles and of static pods stay as they were at creation (upstream `ValidatePodSpecificAnnotationUpdates`).
