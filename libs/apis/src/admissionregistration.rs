@@ -17,7 +17,9 @@ pub const TYPES: &[TypeRules] = &[
         .validate(webhook::validate),
     TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicySpec").enums(&["failurePolicy"]),
     TypeRules::of("admissionregistration/v1.ParamKind").validate(policy::validate_param_kind),
-    TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicy").after(policy::validate),
+    TypeRules::of("admissionregistration/v1.ValidatingAdmissionPolicy")
+        .after(policy::validate)
+        .status(policy::validate_status),
     TypeRules::of("admissionregistration/v1.ParamRef")
         .validate(binding::validate_param_name)
         .after(binding::validate_param_ref),

@@ -5,12 +5,12 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::apiregistration_v1::{APIService, APIServiceSpec};
 
-use crate::rules::{each, formats, object_meta::composed_name, optional_subdomain};
+use crate::rules::{each, formats, object_meta::composed_name, one_of, optional_subdomain};
 use crate::table::TypeRules;
 
 /// Rows of the apiregistration group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("apiregistration/v1.APIService").validate(service),
+    TypeRules::of("apiregistration/v1.APIService").validate(service).status(status),
     TypeRules::of("apiregistration/v1.APIServiceSpec").validate(spec),
 ];
 
@@ -68,5 +68,14 @@ fn spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
     if spec.insecure_skip_tls_verify() && !bundle.is_empty() {
         errors.push(FieldError::invalid(&insecure, true, "may not be true if caBundle is present"));
+    }
+}
+
+/// A condition stands, does not stand, or nobody knows (upstream `ValidateAPIServiceStatus`).
+fn status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    let path = path.child("conditions");
+    for (i, condition) in APIService::new(new).status().conditions().iter().enumerate() {
+        one_of(condition.status(), &["True", "False", "Unknown"], &path.index(i).child("status"), errors);
     }
 }

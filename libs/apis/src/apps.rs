@@ -5,10 +5,14 @@ use crate::table::TypeRules;
 pub mod daemon_set;
 pub mod deployment;
 pub mod stateful_set;
+pub mod status;
 pub mod workload;
 
 /// Rows of the apps group.
 pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("apps/v1.Deployment").status(status::deployment),
+    TypeRules::of("apps/v1.ReplicaSet").status(status::replica_set),
+    TypeRules::of("apps/v1.StatefulSet").status(status::stateful_set),
     TypeRules::of("apps/v1.DeploymentSpec")
         .non_negative(&["replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"])
         .immutable(&["selector"])
@@ -22,7 +26,7 @@ pub const TYPES: &[TypeRules] = &[
         .immutable(&["selector"])
         .validate(deployment::validate_replica_set)
         .after(deployment::after_replica_set),
-    TypeRules::of("apps/v1.DaemonSet").default(daemon_set::default),
+    TypeRules::of("apps/v1.DaemonSet").default(daemon_set::default).status(status::daemon_set),
     TypeRules::of("apps/v1.DaemonSetSpec")
         .non_negative(&["minReadySeconds", "revisionHistoryLimit"])
         .immutable(&["selector"])

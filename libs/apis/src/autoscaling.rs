@@ -7,6 +7,8 @@ pub mod behavior;
 
 /// Rows of the autoscaling group.
 pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("autoscaling/v1.HorizontalPodAutoscaler").status(autoscaler::validate_status),
+    TypeRules::of("autoscaling/v2.HorizontalPodAutoscaler").status(autoscaler::validate_status),
     TypeRules::of("autoscaling/v2.HorizontalPodAutoscalerSpec").validate(autoscaler::validate),
     TypeRules::of("autoscaling/v2.CrossVersionObjectReference").validate(autoscaler::validate_reference),
     TypeRules::of("autoscaling/v2.MetricSpec").validate(autoscaler::validate_metric),

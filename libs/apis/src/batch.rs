@@ -11,7 +11,11 @@ mod policies;
 
 /// Rows of the batch group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("batch/v1.Job").default(job::default).validate(job::validate).validate_update(job::validate_update),
+    TypeRules::of("batch/v1.Job")
+        .default(job::default)
+        .validate(job::validate)
+        .validate_update(job::validate_update)
+        .status(job_status::validate_change),
     TypeRules::of("batch/v1.JobSpec")
         .non_negative(&[
             "parallelism",

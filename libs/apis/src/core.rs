@@ -12,12 +12,14 @@ pub mod ephemeral;
 pub mod event;
 pub mod label_keys;
 pub mod limit_range;
+pub mod load_balancer;
 pub mod namespace;
 pub mod node;
 pub mod persistent_volume;
 pub mod pod;
 pub mod pod_level;
 pub mod pod_spec;
+pub mod pod_status;
 pub mod pod_template;
 pub mod pod_update;
 pub mod pod_warnings;
@@ -38,6 +40,7 @@ pub const POD_TYPES: &[TypeRules] = &[
         .validate(pod_update::validate)
         .create(pod_update::create)
         .validate_update(pod_update::validate_update)
+        .status(pod_status::validate_change)
         .warnings(pod_warnings::warnings),
     TypeRules::of("core/v1.PodTemplateSpec").validate(pod_template::validate).warnings(pod_warnings::warnings),
     TypeRules::of("core/v1.PodSpec").default(pod_spec::default).after(pod_spec::validate),
@@ -94,7 +97,7 @@ pub const POD_TYPES: &[TypeRules] = &[
 
 /// Rows of the rest of the core group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("core/v1.Service").default(service::default).warnings(service::warnings),
+    TypeRules::of("core/v1.Service").default(service::default).status(load_balancer::validate_service).warnings(service::warnings),
     TypeRules::of("core/v1.ServiceSpec")
         .enums(&["type", "sessionAffinity", "ipFamilyPolicy"])
         .validate(service::validate)
@@ -106,25 +109,36 @@ pub const TYPES: &[TypeRules] = &[
         .validate(config::validate_secret)
         .validate_update(config::validate_update),
     TypeRules::of("core/v1.ConfigMap").validate(config::validate_config_map).validate_update(config::validate_update),
-    TypeRules::of("core/v1.Namespace").default(namespace::default).validate(namespace::validate),
+    TypeRules::of("core/v1.Namespace")
+        .default(namespace::default)
+        .validate(namespace::validate)
+        .status(namespace::validate_status),
     TypeRules::of("core/v1.Endpoints").unchanged_passes(&["subsets"]),
     TypeRules::of("core/v1.EndpointSubset").validate(endpoints::validate_subset),
     TypeRules::of("core/v1.EndpointAddress").validate(endpoints::validate_address),
     TypeRules::of("core/v1.EndpointPort").enums(&["protocol"]),
-    TypeRules::of("core/v1.Node").validate(node::validate).validate_update(node::validate_update),
+    TypeRules::of("core/v1.Node")
+        .validate(node::validate)
+        .validate_update(node::validate_update)
+        .status(node::validate_status),
     TypeRules::of("core/v1.NodeStatus").default(node::default),
     TypeRules::of("core/v1.Event").validate(event::validate),
+    TypeRules::of("core/v1.ResourceQuota").status(quota::validate_status),
     TypeRules::of("core/v1.ResourceQuotaSpec").immutable(&["scopes"]).validate(quota::validate),
     TypeRules::of("core/v1.PersistentVolume")
         .default(persistent_volume::default)
         .validate(persistent_volume::validate)
         .validate_update(persistent_volume::validate_update)
         .warnings(persistent_volume::warnings),
-    TypeRules::of("core/v1.PersistentVolumeClaim").validate_update(claim::validate_update),
+    TypeRules::of("core/v1.PersistentVolumeClaim")
+        .validate_update(claim::validate_update)
+        .status(claim::validate_status),
     TypeRules::of("core/v1.PersistentVolumeClaimSpec").enums(&["volumeMode"]).validate(claim::validate),
     TypeRules::of("core/v1.LimitRangeSpec").validate(limit_range::validate),
     TypeRules::of("core/v1.LimitRangeItem").default(limit_range::default),
-    TypeRules::of("core/v1.ReplicationController").default(replication_controller::default),
+    TypeRules::of("core/v1.ReplicationController")
+        .default(replication_controller::default)
+        .status(crate::apps::status::replication_controller),
     TypeRules::of("core/v1.ReplicationControllerSpec")
         .non_negative(&["replicas", "minReadySeconds"])
         .validate(replication_controller::validate)

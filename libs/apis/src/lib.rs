@@ -21,6 +21,7 @@ pub mod coordination;
 pub mod core;
 mod disabled;
 pub mod discovery;
+pub mod flowcontrol;
 pub mod kind;
 pub mod meta;
 pub mod networking;
@@ -31,7 +32,7 @@ pub mod rules;
 pub mod scheduling;
 pub mod storage;
 pub mod table;
-mod walk;
+pub(crate) mod walk;
 
 pub use disabled::drop_disabled;
 pub use kind::KindRules;

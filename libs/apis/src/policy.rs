@@ -7,12 +7,14 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::policy_v1::PodDisruptionBudgetSpec;
 
 use crate::apps::workload::count_or_share;
-use crate::rules::show;
+use crate::rules::{show, status};
 use crate::table::TypeRules;
 
 /// Rows of the policy group.
-pub const TYPES: &[TypeRules] =
-    &[TypeRules::of("policy/v1.PodDisruptionBudgetSpec").enums(&["unhealthyPodEvictionPolicy"]).validate(budget)];
+pub const TYPES: &[TypeRules] = &[
+    TypeRules::of("policy/v1.PodDisruptionBudget").status(validate_status),
+    TypeRules::of("policy/v1.PodDisruptionBudgetSpec").enums(&["unhealthyPodEvictionPolicy"]).validate(budget),
+];
 
 /// Upstream `ValidatePodDisruptionBudgetSpec`.
 fn budget(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
@@ -24,4 +26,12 @@ fn budget(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
     count_or_share(spec.min_available(), true, &path.child("minAvailable"), errors);
     count_or_share(spec.max_unavailable(), true, &path.child("maxUnavailable"), errors);
+}
+
+/// Upstream `ValidatePodDisruptionBudgetStatusUpdate`.
+fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    let (path, now) = (Path::new("status"), status::of(new));
+    status::conditions(now, &path.child("conditions"), errors);
+    let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+    status::non_negative(now, &counts, &path, errors);
 }

@@ -2,12 +2,13 @@
 
 use crate::table::TypeRules;
 
+pub mod claim_status;
 pub mod device_request;
 pub mod slice;
 
 /// Rows of the resource group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("resource/v1.ResourceClaim").immutable(&["spec"]),
+    TypeRules::of("resource/v1.ResourceClaim").immutable(&["spec"]).status(claim_status::validate_change),
     TypeRules::of("resource/v1.ResourceClaimTemplate").immutable(&["spec"]),
     TypeRules::of("resource/v1.ResourceSliceSpec").validate(slice::validate).validate_update(slice::validate_update),
     TypeRules::of("resource/v1.ExactDeviceRequest").enums(&["allocationMode"]).default(device_request::default),

@@ -11,6 +11,7 @@ pub mod image;
 pub mod object_meta;
 pub mod selector;
 pub mod show;
+pub mod status;
 
 /// Upstream `IsNegativeErrorMsg`.
 pub const NON_NEGATIVE: &str = "must be greater than or equal to 0";

@@ -3,7 +3,9 @@
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
 use oarlock_schema::views::View;
-use oarlock_schema::views::storage_v1::{CSIDriverSpec, StorageClass, VolumeAttachmentSource, VolumeAttachmentSpec};
+use oarlock_schema::views::storage_v1::{
+    CSIDriverSpec, StorageClass, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus, VolumeError,
+};
 
 use crate::core::volume::driver_name;
 use crate::rules::{each, one_of, subdomain};
@@ -15,7 +17,9 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("storage/v1.CSIDriverSpec").validate(driver),
     TypeRules::of("storage/v1.CSINodeDriver").required(&["name", "nodeID"]),
     TypeRules::of("storage/v1.VolumeAttributesClass").required(&["driverName"]).validate_update(attributes_update),
-    TypeRules::of("storage/v1.VolumeAttachment").immutable(&["spec"]),
+    TypeRules::of("storage/v1.VolumeAttachment").immutable(&["spec"]).status(attachment_status),
+    TypeRules::of("storage/v1.VolumeAttachmentStatus").validate(attached),
+    TypeRules::of("storage/v1.VolumeError").validate(volume_error),
     TypeRules::of("storage/v1.VolumeAttachmentSpec").required(&["attacher"]).validate(attachment),
     TypeRules::of("storage/v1.VolumeAttachmentSource").validate(attachment_source),
 ];
@@ -74,6 +78,35 @@ fn attachment(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = VolumeAttachmentSpec::new(node);
     subdomain(spec.node_name(), &path.child("nodeName"), errors);
     driver_name(spec.attacher(), &path.child("attacher"), errors);
+}
+
+/// A write of a status is held to the rules of the whole object.
+fn attachment_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    crate::walk::validate_nodes(new, errors);
+}
+
+/// Bytes of all that a driver may tell about an attached volume.
+const METADATA: usize = 256 * 1024;
+/// Bytes of what a driver may say about a failure.
+const FAILURE: usize = 1024;
+
+/// Upstream `validateAttachmentMetadata`.
+fn attached(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let metadata = VolumeAttachmentStatus::new(node).attachment_metadata();
+    if metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > METADATA {
+        errors.push(FieldError::too_long(&path.child("attachmentMetadata"), METADATA));
+    }
+}
+
+/// Upstream `validateVolumeError`, which names the bound of the metadata where a message is too long.
+fn volume_error(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
+    let error = VolumeError::new(node);
+    if error.message().len() > FAILURE {
+        errors.push(FieldError::too_long(&path.child("message"), METADATA));
+    }
+    if let Some(code) = error.error_code().filter(|code| *code < 0) {
+        crate::rules::range(code, 0, i64::from(i32::MAX), &path.child("errorCode"), errors);
+    }
 }
 
 /// A PersistentVolume or a volume in its place.

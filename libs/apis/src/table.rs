@@ -36,6 +36,8 @@ pub struct TypeRules {
     pub create: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
     /// Reports what is wrong with a change of a node that is at the same place before and after.
     pub validate_update: Option<fn(&Struct, &Struct, &Path<'_>, &mut ErrorList)>,
+    /// Reports what is wrong with a write of the status of an object whose own type this is, before and after; sees whole objects.
+    pub status: Option<fn(&Struct, &Struct, &mut ErrorList)>,
     /// Texts for `Warning` headers.
     pub warnings: Option<fn(&Struct, &Path<'_>, &mut Vec<String>)>,
 }
@@ -57,6 +59,7 @@ impl TypeRules {
             after: None,
             create: None,
             validate_update: None,
+            status: None,
             warnings: None,
         }
     }
@@ -126,6 +129,12 @@ impl TypeRules {
         self.validate_update = Some(f);
         self
     }
+    /// With validation of what the endpoint `status` writes.
+    #[must_use]
+    pub const fn status(mut self, f: fn(&Struct, &Struct, &mut ErrorList)) -> Self {
+        self.status = Some(f);
+        self
+    }
     /// With warnings.
     #[must_use]
     pub const fn warnings(mut self, f: fn(&Struct, &Path<'_>, &mut Vec<String>)) -> Self {
@@ -145,6 +154,7 @@ const TYPES: &[&[TypeRules]] = &[
     crate::certificates::TYPES,
     crate::core::TYPES,
     crate::discovery::TYPES,
+    crate::flowcontrol::TYPES,
     crate::core::POD_TYPES,
     crate::meta::TYPES,
     crate::networking::TYPES,

@@ -57,7 +57,7 @@ pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
 }
 
 /// Every error below the metadata.
-fn validate_nodes(obj: &Obj, errors: &mut ErrorList) {
+pub(crate) fn validate_nodes(obj: &Struct, errors: &mut ErrorList) {
     visit(obj, &Path::ROOT, &mut |node, slot, path, turn| match turn {
         Turn::Before => check(node, slot, path, errors),
         Turn::After => {
@@ -129,8 +129,8 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
 
 /// Every error of a change through an endpoint: `""` is the object itself, anything else a subresource.
 ///
-/// `status`, `finalize` and `binding` change nothing that the rules are about, so that objects whose rules have become stricter can still be run down;
-/// the other subresources must leave a valid object but may change what the object itself may not (a pod's ephemeral containers, its size).
+/// `status`, `finalize` and `binding` change nothing that the rules of specs are about, so that objects whose rules have become stricter can still
+/// be run down; what is written as a status is judged by the kind's own rule for it, which mostly looks only there. The other subresources must leave a valid object but may change what the object itself may not (a pod's ephemeral containers, its size).
 #[must_use]
 pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
     let mut errors = object_meta::validate_change(resource, kind_rules(resource.ty), endpoint, new, old);
@@ -139,6 +139,11 @@ pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj
     }
     if endpoint.is_empty() {
         compare(new, old, &Path::ROOT, &mut errors);
+    }
+    if endpoint == "status"
+        && let Some(rule) = slot(new.ty()).and_then(|slot| slot.rules).and_then(|rules| rules.status)
+    {
+        rule(new, old, &mut errors);
     }
     errors
 }

@@ -5,7 +5,8 @@ Usage: record.py DIR PORT   (DIR/pki holds ca.crt, admin.crt, admin.key of the s
 
 Reads  tests/data/defaults.yaml  one object per document, created with dryRun=All;
        tests/data/invalid.yaml   lists of (base objects and) broken ones, with the Status that each meets;
-writes tests/data/defaults.jsonl and tests/data/invalid.jsonl, one {"request", "answer"} a line.
+       tests/data/statuses.yaml  base objects, statuses that each may have, and what becomes of writing other ones then;
+writes tests/data/defaults.jsonl, tests/data/invalid.jsonl and tests/data/statuses.jsonl, one {"request", "answer"} a line.
 """
 import http.client, json, os, re, ssl, sys
 import yaml
@@ -131,5 +132,44 @@ def invalid():
                 ask("DELETE", f"{path}/{base['metadata']['name']}?gracePeriodSeconds=0&propagationPolicy=Background")
 
 
-for what in sys.argv[3:] or ["defaults", "invalid"]:
-    {"defaults": defaults, "invalid": invalid}[what]()
+def statuses():
+    with open(os.path.join(here, "statuses.jsonl"), "w") as out:
+        for group in documents("statuses.yaml"):
+            base = group["base"]
+            base.setdefault("metadata", {}).setdefault("name", "x")
+            path = collection(base)
+            here_is = f"{path}/{base['metadata']['name']}"
+            for case in group["cases"]:
+                status, old, _ = ask("POST", path, base)
+                if status != 201:
+                    print("base:", base, old, file=sys.stderr)
+                    break
+                if "was" in case:
+                    status, old, _ = ask("PUT", f"{here_is}/status", {**old, "status": case["was"]})
+                    if status != 200:
+                        print("was:", case["was"], old, file=sys.stderr)
+                old["metadata"].pop("managedFields", None)
+                for now in case["now"]:
+                    new = {**old, "status": now}
+                    status, answer, _ = ask("PUT", f"{here_is}/status?dryRun=All", new)
+                    while status == 409:  # The server itself writes some statuses.
+                        old = ask("GET", here_is)[1]
+                        old["metadata"].pop("managedFields", None)
+                        new = {**old, "status": now}
+                        status, answer, _ = ask("PUT", f"{here_is}/status?dryRun=All", new)
+                    if status == 200:
+                        line(out, request=new, old=old)
+                    elif status == 422:
+                        line(out, request=new, old=old, answer=status_of(answer))
+                    else:
+                        print("odd:", new, answer, file=sys.stderr)
+                ask("DELETE", f"{here_is}?gracePeriodSeconds=0&propagationPolicy=Background")
+                status, left, _ = ask("GET", here_is)
+                if status == 200:  # Nobody is there to take finalizers off.
+                    left["metadata"].pop("finalizers", None)
+                    left["spec"].pop("finalizers", None)
+                    ask("PUT", f"{here_is}/finalize" if left["kind"] == "Namespace" else here_is, left)
+
+
+for what in sys.argv[3:] or ["defaults", "invalid", "statuses"]:
+    {"defaults": defaults, "invalid": invalid, "statuses": statuses}[what]()

@@ -9,7 +9,7 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::admissionregistration_v1 as v1;
 
 use super::expressions::{self, Gives};
-use crate::rules::{each, formats, one_of, qualified};
+use crate::rules::{each, formats, one_of, qualified, required};
 
 /// Most match conditions of a policy.
 const MATCH_CONDITIONS: usize = 64;
@@ -215,4 +215,20 @@ pub fn validate_named_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
         }
     }
     super::webhook::validate_rule(node, path, errors);
+}
+
+/// What a check of the policy's types found, and conditions (upstream `validateValidatingAdmissionPolicyStatus`).
+pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    let status = v1::ValidatingAdmissionPolicy::new(new).status();
+    if let Some(checked) = status.type_checking() {
+        let at = path.child("typeChecking");
+        let at = at.child("expressionWarnings");
+        for (i, warning) in checked.expression_warnings().iter().enumerate() {
+            let at = at.index(i);
+            required(warning.warning(), &at.child("warning"), errors);
+            required(warning.field_ref().trim(), &at.child("fieldRef"), errors);
+        }
+    }
+    crate::rules::status::conditions(status.node(), &path.child("conditions"), errors);
 }

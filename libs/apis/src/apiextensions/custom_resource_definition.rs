@@ -63,19 +63,32 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     conversion(spec, &at.child("conversion"), errors);
 }
 
+/// Names that were accepted are names (upstream `ValidateCustomResourceDefinitionStatus`).
+pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    let path = Path::new("status");
+    forms(CustomResourceDefinition::new(new).status().accepted_names(), &path.child("acceptedNames"), errors);
+}
+
 fn names(names: CustomResourceDefinitionNames<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let required = [
+    for (field, value) in four(names) {
+        rules::required(value, &path.child(field), errors);
+    }
+    forms(names, path, errors);
+}
+
+fn four(names: CustomResourceDefinitionNames<'_>) -> [(&'static str, &str); 4] {
+    [
         ("plural", names.plural()),
         ("singular", names.singular()),
         ("kind", names.kind()),
         ("listKind", names.list_kind()),
-    ];
-    for (field, value) in required {
+    ]
+}
+
+/// The form of the names that are there (upstream `ValidateCustomResourceDefinitionNames`).
+fn forms(names: CustomResourceDefinitionNames<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    for (field, value) in four(names).into_iter().filter(|(_, value)| !value.is_empty()) {
         let at = path.child(field);
-        if value.is_empty() {
-            errors.push(FieldError::required(&at, ""));
-            continue;
-        }
         if field.to_ascii_lowercase().ends_with("kind") {
             for text in formats::dns1035_label(&value.to_ascii_lowercase()) {
                 let text = format!("may have mixed case, but should otherwise match: {text}");

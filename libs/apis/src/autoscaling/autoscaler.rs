@@ -7,7 +7,7 @@ use oarlock_schema::views::autoscaling_v2::{
     CrossVersionObjectReference, HorizontalPodAutoscalerSpec, MetricSpec, MetricTarget,
 };
 
-use crate::rules::{each, formats, one_of};
+use crate::rules::{each, formats, one_of, status};
 
 /// Kinds of metrics, with the field that describes each.
 const METRICS: &[(&str, &str)] = &[
@@ -97,4 +97,9 @@ fn target(target: MetricTarget<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             errors.push(FieldError::invalid(&path.child(field), value.unwrap_or(""), "must be positive"));
         }
     }
+}
+
+/// Upstream `ValidateHorizontalPodAutoscalerStatusUpdate`, for both versions.
+pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    status::non_negative(status::of(new), &["currentReplicas", "desiredReplicas"], &Path::new("status"), errors);
 }

@@ -6,7 +6,7 @@ use oarlock_schema::views::List;
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec};
 
-use crate::rules::{one_of, subdomain};
+use crate::rules::{one_of, qualified, subdomain};
 
 /// In the order of error texts.
 const MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -103,4 +103,54 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
             ));
         }
     }
+}
+
+/// How a resize can stand, in the order of error texts.
+const RESIZES: &[&str] = &[
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+/// Upstream `ValidatePersistentVolumeClaimStatusUpdate`, which names the resource where the state of its resize is unknown.
+pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    let (status, path) = (PersistentVolumeClaim::new(new).status(), Path::new("status"));
+    let at = path.child("capacity");
+    for (name, text) in status.capacity().iter() {
+        basic(text, &at.key(name), errors);
+    }
+    let at = path.child("allocatedResourceStatuses");
+    for (name, state) in status.allocated_resource_statuses().iter() {
+        resource(name, &at, errors);
+        if !RESIZES.contains(&state) {
+            errors.push(FieldError::not_supported(&at, name, RESIZES));
+        }
+    }
+    let at = path.child("allocatedResources");
+    for (name, text) in status.allocated_resources().iter() {
+        if resource(name, &at, errors) && basic(text, &at.key(name), errors) {
+            super::resources::amount("storage", text, &at.key(name), errors);
+        }
+    }
+}
+
+/// A quantity that is nothing less than nothing (upstream `validateBasicResource`).
+fn basic(text: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let below = Quantity::parse(text).ok().map(|amount| amount.value()).filter(|n| *n < 0);
+    if let Some(n) = below {
+        errors.push(FieldError::invalid(path, n, "must be a valid resource quantity"));
+    }
+    below.is_none()
+}
+
+/// Of Kubernetes' own resources a claim is about storage only (upstream `validatePersistentVolumeClaimResourceKey`).
+fn resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let before = errors.len();
+    qualified(name, path, errors);
+    if errors.len() == before && super::resources::native(name) && name != "storage" {
+        errors.push(FieldError::not_supported(path, name, &["storage"]));
+    }
+    errors.len() == before
 }

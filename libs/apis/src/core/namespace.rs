@@ -32,3 +32,18 @@ pub fn finalizer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(FieldError::invalid(path, name, text));
     }
 }
+
+/// The phase says whether the namespace is being deleted (upstream `ValidateNamespaceStatusUpdate`, which writes the field's name so).
+pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    let namespace = Namespace::new(new);
+    let (phase, path) = (namespace.status().phase(), Path::new("status"));
+    let going = namespace.metadata().deletion_timestamp().is_some_and(|time| !time.is_empty());
+    let (only, text) = if going {
+        ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")
+    } else {
+        ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
+    };
+    if phase != only {
+        errors.push(FieldError::invalid(&path.child("Phase"), phase, text));
+    }
+}

@@ -1,5 +1,7 @@
 //! Node.
 
+use std::collections::HashSet;
+
 use oarlock_meta::field::Raw;
 use oarlock_meta::names::label_value_errors;
 use oarlock_meta::quote::quote;
@@ -38,12 +40,43 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         }
         seen.push((taint.key(), taint.effect()));
     }
+    amounts(node, path, errors);
     for (i, range) in node.spec().pod_cidrs().iter().enumerate() {
         let at = path.child("spec");
         let at = at.child("podCIDRs");
         if !formats::is_cidr(range) {
             let text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
             errors.push(FieldError::invalid(&at.index(i), range, text));
+        }
+    }
+}
+
+/// What the node has to give (upstream `ValidateNodeResources`, whose paths take a resource for a field).
+fn amounts(node: Node<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("status");
+    for (field, list) in [("capacity", node.status().capacity()), ("allocatable", node.status().allocatable())] {
+        let at = at.child(field);
+        for (name, text) in list.iter() {
+            super::resources::amount(name, text, &at.child(name), errors);
+        }
+    }
+}
+
+/// Upstream `ValidateNodeUpdate`, as far as it looks at the status.
+pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    amounts(Node::new(new), &Path::ROOT, errors);
+    addresses(Node::new(new), &Path::ROOT, errors);
+}
+
+/// An address is said once; creation does not look.
+fn addresses(node: Node<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("status");
+    let at = at.child("addresses");
+    let mut seen = HashSet::new();
+    for (i, address) in node.status().addresses().iter().enumerate() {
+        if !seen.insert((address.type_(), address.address())) {
+            let shown = format!("{{\"Type\":{},\"Address\":{}}}", quote(address.type_()), quote(address.address()));
+            errors.push(FieldError::duplicate(&at.index(i), Raw(shown)));
         }
     }
 }

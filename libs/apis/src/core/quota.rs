@@ -3,8 +3,8 @@
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
-use oarlock_schema::views::View;
-use oarlock_schema::views::core_v1::ResourceQuotaSpec;
+use oarlock_schema::views::core_v1::{ResourceQuota, ResourceQuotaSpec};
+use oarlock_schema::views::{Map, View};
 
 use super::resources;
 use crate::rules::show;
@@ -24,16 +24,7 @@ const COMPUTE: &[&str] = &["pods", "cpu", "memory", "requests.cpu", "requests.me
 /// Upstream `ValidateResourceQuotaSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = ResourceQuotaSpec::new(node);
-    let hard = path.child("hard");
-    for (name, text) in spec.hard().iter() {
-        let at = hard.key(name);
-        resources::name(name, &at, errors);
-        let pages = name.starts_with("hugepages-") || name.starts_with("requests.hugepages-");
-        if !name.contains('/') && !resources::counted(name) && !pages {
-            errors.push(FieldError::invalid(&at, name, "must be a standard resource for quota"));
-        }
-        resources::amount(name, text, &at, errors);
-    }
+    amounts(spec.hard(), &path.child("hard"), errors);
     let scopes: Vec<&str> = spec.scopes().iter().collect();
     let at = path.child("scopes");
     let shown = || Raw(show::items(spec.scopes().values()));
@@ -49,6 +40,26 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(FieldError::invalid(&at, shown(), "conflicting scopes"));
     }
     selector(spec, path, errors);
+}
+
+/// Amounts of what quotas count.
+fn amounts(list: Map<'_, &str>, path: &Path<'_>, errors: &mut ErrorList) {
+    for (name, text) in list.iter() {
+        let at = path.key(name);
+        resources::name(name, &at, errors);
+        let pages = name.starts_with("hugepages-") || name.starts_with("requests.hugepages-");
+        if !name.contains('/') && !resources::counted(name) && !pages {
+            errors.push(FieldError::invalid(&at, name, "must be a standard resource for quota"));
+        }
+        resources::amount(name, text, &at, errors);
+    }
+}
+
+/// Upstream `ValidateResourceQuotaStatusUpdate`.
+pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
+    let (status, path) = (ResourceQuota::new(new).status(), Path::new("status"));
+    amounts(status.hard(), &path.child("hard"), errors);
+    amounts(status.used(), &path.child("used"), errors);
 }
 
 fn fits(scope: &str, resource: &str) -> bool {

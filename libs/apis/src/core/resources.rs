@@ -77,7 +77,7 @@ fn huge(name: &str) -> bool {
 }
 
 /// Of Kubernetes itself: without a domain, or in its own (upstream `IsNativeResource`).
-fn native(name: &str) -> bool {
+pub(super) fn native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 

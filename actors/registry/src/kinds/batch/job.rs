@@ -1,8 +1,6 @@
 //! Jobs: unless told otherwise they select their pods by labels that name the Job's own uid.
 
-use oarlock_apis::batch::job_status;
 use oarlock_client::Propagation;
-use oarlock_meta::ErrorList;
 use oarlock_schema::{Obj, Value};
 
 use crate::kind::{Request, Strategy};
@@ -21,12 +19,6 @@ impl Strategy for JobStrategy {
         prepare::reset_for_create(request.resource, obj);
         if obj.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
             generate_selector(obj);
-        }
-    }
-
-    fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
-        if let Some(old) = old.filter(|_| request.endpoint == "status") {
-            job_status::validate_change(new, old, errors);
         }
     }
 

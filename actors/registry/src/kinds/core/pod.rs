@@ -35,7 +35,10 @@ impl Strategy for PodStrategy {
         match request.endpoint {
             "ephemeralcontainers" => only(new, old, |spec, asked| take(spec, asked, "ephemeralContainers")),
             "resize" => only(new, old, resized),
-            "status" => keep_status(new, old),
+            "status" => {
+                oarlock_apis::core::pod_status::pair_addresses(new);
+                keep_status(new, old);
+            }
             _ => {}
         }
         if matches!(request.endpoint, "ephemeralcontainers" | "resize") {
