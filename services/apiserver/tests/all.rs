@@ -2,7 +2,6 @@
 
 #![cfg(test)]
 
-mod common;
 mod lagging;
 mod leases;
 mod rights;

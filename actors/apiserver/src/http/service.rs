@@ -19,6 +19,7 @@ use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
+use crate::verbs::create;
 
 /// Serves one request; failures become Status answers.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
@@ -208,21 +209,24 @@ async fn read_call(
         "get" => Call::Get(options::get(query)?),
         "list" => Call::List(options::narrow(options::list(query, false)?, &info.name)?),
         "create" | "update" => {
-            let create = info.verb == "create";
-            let options = options::write(query, if create { "CreateOptions" } else { "UpdateOptions" }, false)?;
+            let creates = info.verb == "create";
+            let options = options::write(query, if creates { "CreateOptions" } else { "UpdateOptions" }, false)?;
             let media = body::media(&parts.headers)?;
             let bytes = body::read(incoming, limit).await?;
             let (ty, gvk) = body_type(target)?;
             let mut obj = body::object(media, &bytes, ty, gvk, options.field_validation, caller)?;
             // Bindings and Evictions must say whom they are about.
-            if create
+            if !target.subresource.is_empty() {
+                create::check_namespace(target, &obj)?;
+            }
+            if creates
                 && !matches!(target.subresource, "" | "binding" | "eviction")
                 && obj.name().is_empty()
                 && let Some(mut meta) = obj.meta_mut()
             {
                 meta.set_name(target.name);
             }
-            if create { Call::Create(obj, options) } else { Call::Update(obj, options) }
+            if creates { Call::Create(obj, options) } else { Call::Update(obj, options) }
         }
         "patch" => {
             let patch_type = patch_type(&parts.headers);

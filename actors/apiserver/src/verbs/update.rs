@@ -193,29 +193,20 @@ fn entry_parts(key: &oarlock_storage::Key, obj: &Obj) -> oarlock_store::EntryPar
 }
 
 /// A uid in a body is a precondition. Upstream's store checks it, and its words come through.
-fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
-    check_precondition(target, key, "UID", asked, have)
-}
-
-/// What a body says of the stored object's uid or revision is a precondition, as far as it says anything.
-///
-/// # Errors
-/// 409 when the object has another one.
-pub(crate) fn check_precondition(
-    target: &Target<'_>,
-    key: &Key,
-    what: &str,
-    asked: &str,
-    have: &str,
-) -> Result<(), Status> {
+pub(crate) fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
     if asked.is_empty() || asked == have {
         return Ok(());
     }
+    Err(failed_precondition(target, key, "UID", asked, have))
+}
+
+/// 409 for an object whose uid or revision is another than the request says.
+pub(crate) fn failed_precondition(target: &Target<'_>, key: &Key, what: &str, asked: &str, have: &str) -> Status {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: {what} in precondition: {asked}, {what} in object meta: {have}"
     );
-    Err(Status::conflict(&target.resource().group_resource(), target.name, why))
+    Status::conflict(&target.resource().group_resource(), target.name, why)
 }
 
 /// The revision that a body names; kinds that forbid unconditional updates insist on one.
