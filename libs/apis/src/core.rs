@@ -106,8 +106,8 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("core/v1.EndpointAddress").validate(endpoints::validate_address),
     TypeRules::of("core/v1.EndpointPort").enums(&["protocol"]),
     TypeRules::of("core/v1.Node").validate(node::validate).validate_update(node::validate_update),
-    TypeRules::of("core/v1.NodeSpec").warnings(node::warnings),
     TypeRules::of("core/v1.NodeStatus").default(node::default),
+    TypeRules::of("core/v1.NodeSpec").warnings(node::warnings),
     TypeRules::of("core/v1.Event").validate(event::validate),
     TypeRules::of("core/v1.ResourceQuotaSpec").immutable(&["scopes"]).validate(quota::validate),
     TypeRules::of("core/v1.PersistentVolume")

@@ -5,12 +5,13 @@ use oarlock_meta::{ErrorList, FieldError, Path, names};
 use oarlock_schema::Value;
 use oarlock_schema::views::Map;
 
-pub mod address;
 pub mod formats;
 pub mod image;
 pub mod object_meta;
 pub mod selector;
 pub mod show;
+
+pub mod address;
 
 /// Upstream `IsNegativeErrorMsg`.
 pub const NON_NEGATIVE: &str = "must be greater than or equal to 0";

@@ -19,7 +19,6 @@ use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::create;
 
 /// Serves one request; failures become Status answers.
 pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request: Request<Incoming>) -> Response<Body> {
@@ -207,10 +206,10 @@ async fn read_call(
     let limit = server.config().max_body;
     Ok(match info.verb {
         "get" => Call::Get(options::get(query)?),
-        "list" => Call::List(options::narrow(options::list(query, false)?, &info.name)?),
+        "list" => Call::List(options::list(query, false)?),
         "create" | "update" => {
-            let creates = info.verb == "create";
-            let options = options::write(query, if creates { "CreateOptions" } else { "UpdateOptions" }, false)?;
+            let create = info.verb == "create";
+            let options = options::write(query, if create { "CreateOptions" } else { "UpdateOptions" }, false)?;
             let media = body::media(&parts.headers)?;
             let bytes = body::read(incoming, limit).await?;
             let (ty, gvk) = body_type(target)?;
@@ -226,7 +225,7 @@ async fn read_call(
             {
                 meta.set_name(target.name);
             }
-            if creates { Call::Create(obj, options) } else { Call::Update(obj, options) }
+            if create { Call::Create(obj, options) } else { Call::Update(obj, options) }
         }
         "patch" => {
             let patch_type = patch_type(&parts.headers);

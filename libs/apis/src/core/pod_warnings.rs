@@ -7,8 +7,6 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, PodSpec, Volume};
 use oarlock_schema::views::meta_v1::ObjectMeta;
 
-use crate::rules::address;
-
 /// Labels of nodes that got new names.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
@@ -61,11 +59,11 @@ pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     }
     if let Some(dns) = spec.dns_config() {
         for (i, server) in dns.nameservers().iter().enumerate() {
-            address::warn(server, &at.child("dnsConfig").child("nameservers").index(i), texts);
+            crate::rules::address::warn(server, &at.child("dnsConfig").child("nameservers").index(i), texts);
         }
     }
     for (i, alias) in spec.host_aliases().iter().enumerate() {
-        address::warn(alias.ip(), &at.child("hostAliases").index(i).child("ip"), texts);
+        crate::rules::address::warn(alias.ip(), &at.child("hostAliases").index(i).child("ip"), texts);
     }
     // A pod's own is mended when it is stored, so only templates keep what is wrong.
     let template = node.ty().short_name() == "PodTemplateSpec";

@@ -101,11 +101,12 @@ fn strictly_within(inner: &str, outer: &str) -> bool {
     inner.zip(outer).is_some_and(|(inner, outer)| outer.holds_more_than(inner))
 }
 
-/// Ranges in forms that are on their way out.
+/// Ranges of a peer in forms that are on their way out.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
-    let block = IPBlock::new(node);
-    address::warn_range(block.cidr(), &path.child("cidr"), texts);
+    let Some(block) = NetworkPolicyPeer::new(node).ip_block() else { return };
+    let at = path.child("ipBlock");
+    address::warn_range(block.cidr(), &at.child("cidr"), texts);
     for (i, range) in block.except().iter().enumerate() {
-        address::warn_range(range, &path.child("except").index(i), texts);
+        address::warn_range(range, &at.child("except").index(i), texts);
     }
 }
