@@ -214,12 +214,8 @@ async fn read_call(
             let bytes = body::read(incoming, limit).await?;
             let (ty, gvk) = body_type(target)?;
             let mut obj = body::object(media, &bytes, ty, gvk, options.field_validation, caller)?;
-            // Bindings and Evictions must say whom they are about.
-            if !target.subresource.is_empty() {
-                create::check_namespace(target, &obj)?;
-            }
-            if creates
-                && !matches!(target.subresource, "" | "binding" | "eviction")
+            if create
+                && !target.subresource.is_empty()
                 && obj.name().is_empty()
                 && let Some(mut meta) = obj.meta_mut()
             {
