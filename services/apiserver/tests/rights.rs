@@ -116,7 +116,9 @@ async fn who_may_not_hold_claims_writes_under_none() {
         let (unit, work) = (claim.unit.clone(), eve.create(maps, map("under-a-claim")));
         let refused = fence::scope(Some(claim), work).await.unwrap_err();
         assert_eq!(refused.code, 403, "{refused:?}");
-        let text = format!("assignments.oarlock.dev \"{unit}\" is forbidden: User \"eve\" cannot claim resource \"assignments\"");
+        let text = format!(
+            "assignments.oarlock.dev \"{unit}\" is forbidden: User \"eve\" cannot claim resource \"assignments\""
+        );
         assert!(refused.message.starts_with(&text), "{refused:?}");
     }
     assert!(admin.get(maps, "default", "under-a-claim").await.unwrap_err().is_not_found());

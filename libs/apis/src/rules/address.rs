@@ -230,16 +230,31 @@ mod tests {
         ] {
             assert_eq!(Range::parse(text).map(Range::shown).as_deref(), wanted, "{text}");
         }
-        let holds = |outer: &str, inner: &str| Range::parse(outer).unwrap().holds_more_than(Range::parse(inner).unwrap());
+        let holds =
+            |outer: &str, inner: &str| Range::parse(outer).unwrap().holds_more_than(Range::parse(inner).unwrap());
         assert!(holds("0.0.0.0/0", "10.0.0.0/8") && holds("010.0.0.0/8", "10.1.0.0/16") && holds("::/0", "::1/128"));
-        assert!(!holds("10.0.0.0/8", "10.0.0.0/8") && !holds("10.0.0.0/8", "11.0.0.0/9") && !holds("::/0", "10.0.0.0/8"));
+        assert!(
+            !holds("10.0.0.0/8", "10.0.0.0/8") && !holds("10.0.0.0/8", "11.0.0.0/9") && !holds("::/0", "10.0.0.0/8")
+        );
     }
 
     #[test]
     fn no_form_of_an_address_leads_to_the_host_or_its_link() {
         for text in [
-            "127.0.0.1", "127.000.0.01", "::ffff:127.0.0.1", "::ffff:7f00:1", "::1", "0.0.0.0", "::", "::ffff:0.0.0.0",
-            "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1", "ff12::1",
+            "127.0.0.1",
+            "127.000.0.01",
+            "::ffff:127.0.0.1",
+            "::ffff:7f00:1",
+            "::1",
+            "0.0.0.0",
+            "::",
+            "::ffff:0.0.0.0",
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "224.0.0.1",
+            "ff02::1",
+            "ff12::1",
         ] {
             assert_eq!(refused(endpoint, text).len(), 1, "{text}");
         }
