@@ -60,6 +60,10 @@ impl Server {
         if !serves(target, &call) {
             return Err(Status::method_not_supported(&target.resource().group_resource(), call.verb()));
         }
+        if let Call::Create(obj, _) | Call::Update(obj, _) = &call {
+            // What was authorized in one namespace says nothing of another, subresources' bodies included.
+            verbs::create::check_namespace(target, obj)?;
+        }
         if target.subresource.is_empty() && target.resource().storage.is_none() {
             return crate::reviews::answer(self, caller, target, call).await;
         }

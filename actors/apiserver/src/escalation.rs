@@ -125,7 +125,9 @@ mod tests {
 
     #[test]
     fn a_label_or_an_annotation_of_a_role_or_binding_can_grant() {
-        for (plural, json) in [("clusterroles", ROLE), ("roles", ROLE), ("rolebindings", BINDING), ("clusterrolebindings", BINDING)] {
+        for (plural, json) in
+            [("clusterroles", ROLE), ("roles", ROLE), ("rolebindings", BINDING), ("clusterrolebindings", BINDING)]
+        {
             let old = obj(plural, json);
             let mut labelled = old.clone();
             let view = "rbac.authorization.k8s.io/aggregate-to-view";

@@ -57,6 +57,9 @@ pub(crate) struct Lanes {
     gate: Gate,
 }
 
+/// Requests of one user that wait, with their numbers.
+type Waiting = VecDeque<(u64, oneshot::Sender<Lane>)>;
+
 /// Who runs, and who waits.
 #[derive(Debug)]
 struct Queue {
@@ -64,7 +67,7 @@ struct Queue {
     waiting: usize,
     next: u64,
     /// Users in the order of their turns; none is here who does not wait.
-    users: VecDeque<(Str, VecDeque<(u64, oneshot::Sender<Lane>)>)>,
+    users: VecDeque<(Str, Waiting)>,
 }
 
 impl Queue {

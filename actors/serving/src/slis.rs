@@ -34,7 +34,9 @@ impl Slis {
 
     fn observe<'a>(&self, endpoint: &str, findings: impl Iterator<Item = &'a Finding>) {
         // Only endpoints that exist make labels.
-        let Some(endpoint) = ["healthz", "livez", "readyz"].into_iter().find(|known| *known == endpoint) else { return };
+        let Some(endpoint) = ["healthz", "livez", "readyz"].into_iter().find(|known| *known == endpoint) else {
+            return;
+        };
         for finding in findings {
             let (name, kind) = (("name", finding.name), ("type", endpoint));
             let well = finding.wrong.is_none();

@@ -113,8 +113,8 @@ pub const TYPES: &[TypeRules] = &[
         .default(namespace::default)
         .validate(namespace::validate)
         .status(namespace::validate_status),
-    TypeRules::of("core/v1.Endpoints").unchanged_passes(&["subsets"]),
     TypeRules::of("core/v1.EndpointSubset").validate(endpoints::validate_subset),
+    TypeRules::of("core/v1.Endpoints").unchanged_passes(&["subsets"]).warnings(endpoints::warnings),
     TypeRules::of("core/v1.EndpointAddress").validate(endpoints::validate_address),
     TypeRules::of("core/v1.EndpointPort").enums(&["protocol"]),
     TypeRules::of("core/v1.Node")
@@ -122,6 +122,7 @@ pub const TYPES: &[TypeRules] = &[
         .validate_update(node::validate_update)
         .status(node::validate_status),
     TypeRules::of("core/v1.NodeStatus").default(node::default),
+    TypeRules::of("core/v1.NodeSpec").warnings(node::warnings),
     TypeRules::of("core/v1.Event").validate(event::validate),
     TypeRules::of("core/v1.ResourceQuota").status(quota::validate_status),
     TypeRules::of("core/v1.ResourceQuotaSpec").immutable(&["scopes"]).validate(quota::validate),

@@ -11,6 +11,7 @@ pub const TYPES: &[TypeRules] = &[
         .enums(&["addressType"])
         .immutable(&["addressType"])
         .unchanged_passes(&["endpoints"])
-        .validate(endpoint_slice::validate),
+        .validate(endpoint_slice::validate)
+        .warnings(endpoint_slice::warnings),
     TypeRules::of("discovery/v1.EndpointPort").enums(&["protocol"]),
 ];

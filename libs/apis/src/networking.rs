@@ -16,7 +16,9 @@ pub const TYPES: &[TypeRules] = &[
         .default(network_policy::default)
         .validate(network_policy::validate),
     TypeRules::of("networking/v1.NetworkPolicyPort").validate(network_policy::validate_port),
-    TypeRules::of("networking/v1.NetworkPolicyPeer").validate(network_policy::validate_peer),
+    TypeRules::of("networking/v1.NetworkPolicyPeer")
+        .validate(network_policy::validate_peer)
+        .warnings(network_policy::warnings),
     TypeRules::of("networking/v1.IPBlock").validate(network_policy::validate_block),
     TypeRules::of("networking/v1.Ingress").warnings(ingress::warnings).status(crate::core::load_balancer::validate_ingress),
     TypeRules::of("networking/v1.IngressSpec").validate(ingress::validate),

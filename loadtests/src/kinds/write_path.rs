@@ -56,6 +56,7 @@ pub(crate) async fn run(bench: &Bench, subject: Whose, spec: &Spec) -> anyhow::R
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let cluster = assemble::Cluster {
         data_dir: directory.path().to_path_buf(),
+        pki: None,
         store: Store::Embedded(directory.path().join("store")),
         store_options: oarlock_store::Options::default(),
         bind: std::net::Ipv4Addr::LOCALHOST.into(),

@@ -3,7 +3,6 @@
 #![cfg(test)]
 
 mod aside;
-mod common;
 mod lagging;
 mod leases;
 mod rights;

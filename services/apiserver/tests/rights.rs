@@ -9,9 +9,13 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_storage::MemoryLog;
 
-use crate::common::{PATIENCE, acting_as, administrator, server};
+use crate::lagging::{PATIENCE, acting_as, started};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+
+fn administrator(server: &Server) -> Client {
+    acting_as(server, "admin", &["system:masters"])
+}
 
 fn row(group: &str, plural: &str) -> &'static Resource {
     resource(group, "v1", plural).unwrap()
@@ -55,7 +59,7 @@ async fn patch(client: &Client, row: &'static Resource, name: &str, body: &'stat
 
 #[tokio::test]
 async fn labels_of_roles_and_bindings_are_given_by_who_holds_what_they_grant() {
-    let (server, _hold) = server(&MemoryLog::new()).await;
+    let (server, _hold) = started(&MemoryLog::new()).await;
     let rules = r#"{"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles","clusterrolebindings"],
         "verbs":["get","patch","update"]}"#;
     let eve = eve(&server, rules, &["system:aggregate-to-view"]).await;
@@ -79,7 +83,7 @@ async fn labels_of_roles_and_bindings_are_given_by_who_holds_what_they_grant() {
 
 #[tokio::test]
 async fn an_aggregation_rule_is_taken_away_only_by_who_may_set_one() {
-    let (server, _hold) = server(&MemoryLog::new()).await;
+    let (server, _hold) = started(&MemoryLog::new()).await;
     let rules = r#"{"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"verbs":["get","patch"]}"#;
     let eve = eve(&server, rules, &["view"]).await;
     let roles = row(RBAC, "clusterroles");
@@ -94,7 +98,7 @@ async fn an_aggregation_rule_is_taken_away_only_by_who_may_set_one() {
 
 #[tokio::test]
 async fn who_may_not_hold_claims_writes_under_none() {
-    let (server, _hold) = server(&MemoryLog::new()).await;
+    let (server, _hold) = started(&MemoryLog::new()).await;
     let admin = administrator(&server);
     let assignments = row("oarlock.dev", "assignments");
     let unit = obj(assignments, r#"{"metadata":{"name":"arbiter"},"spec":{"holderIdentity":"a"}}"#);
@@ -112,7 +116,9 @@ async fn who_may_not_hold_claims_writes_under_none() {
         let (unit, work) = (claim.unit.clone(), eve.create(maps, map("under-a-claim")));
         let refused = fence::scope(Some(claim), work).await.unwrap_err();
         assert_eq!(refused.code, 403, "{refused:?}");
-        let text = format!("assignments.oarlock.dev \"{unit}\" is forbidden: User \"eve\" cannot claim resource \"assignments\"");
+        let text = format!(
+            "assignments.oarlock.dev \"{unit}\" is forbidden: User \"eve\" cannot claim resource \"assignments\""
+        );
         assert!(refused.message.starts_with(&text), "{refused:?}");
     }
     assert!(admin.get(maps, "default", "under-a-claim").await.unwrap_err().is_not_found());
@@ -124,7 +130,7 @@ async fn who_may_not_hold_claims_writes_under_none() {
 
 #[tokio::test]
 async fn a_collection_is_deleted_by_who_may_delete_it_whatever_is_selected() {
-    let (server, _hold) = server(&MemoryLog::new()).await;
+    let (server, _hold) = started(&MemoryLog::new()).await;
     let admin = administrator(&server);
     let maps = row("", "configmaps");
     admin.create(maps, obj(maps, r#"{"metadata":{"name":"one","namespace":"default"}}"#)).await.unwrap();

@@ -43,7 +43,7 @@ impl Signer {
 /// Where each node's identity comes from.
 pub(crate) enum Identities {
     /// From the one kubeconfig, whose user is the node, or is whoever signs for nodes.
-    One(Endpoint, Option<Signer>),
+    One(Box<Endpoint>, Option<Signer>),
     /// From a folder with a kubeconfig for each.
     Each(PathBuf, Vec<String>),
 }
@@ -58,7 +58,7 @@ impl Identities {
             anyhow::ensure!(data_dir.is_none(), "--data-dir: each node has a kubeconfig of its own");
             return Ok(Self::Each(api.kubeconfig.clone(), api.server.clone()));
         }
-        Ok(Self::One(api.read()?, data_dir.map(Signer::open).transpose()?))
+        Ok(Self::One(Box::new(api.read()?), data_dir.map(Signer::open).transpose()?))
     }
 
     /// Whether each node of several can be itself.
@@ -80,7 +80,7 @@ impl Identities {
     /// When there is no identity for it.
     pub(crate) fn node(&self, name: &str) -> anyhow::Result<Endpoint> {
         match self {
-            Self::One(endpoint, None) => Ok(endpoint.clone()),
+            Self::One(endpoint, None) => Ok((**endpoint).clone()),
             Self::One(endpoint, Some(signer)) => signer.node(endpoint, name),
             Self::Each(folder, servers) => {
                 let path = folder.join(format!("{name}.kubeconfig"));

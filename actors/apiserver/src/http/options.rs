@@ -352,7 +352,8 @@ mod tests {
             (Some(5), Some(Propagation::Foreground), true)
         );
         assert_eq!(delete(&query, Some(&body("{}"))).unwrap(), DeleteOptions::default());
-        let one = body(r#"{"gracePeriodSeconds":7,"dryRun":["All"],"preconditions":{"uid":"a","resourceVersion":"3"}}"#);
+        let one =
+            body(r#"{"gracePeriodSeconds":7,"dryRun":["All"],"preconditions":{"uid":"a","resourceVersion":"3"}}"#);
         let asked = delete(&Query::new("gracePeriodSeconds=many&dryRun=no"), Some(&one)).unwrap();
         assert_eq!((asked.grace_period_seconds, asked.dry_run), (Some(7), true));
         assert_eq!((asked.uid.as_deref(), asked.resource_version), (Some("a"), Some(Revision(3))));

@@ -82,7 +82,9 @@ pub(super) fn check(
     let Err(refused) = acceptable(headers, answers) else { return Ok(()) };
     let empty = matches!(text(header::CONTENT_LENGTH), "" | "0");
     match *method {
-        Method::POST | Method::PUT | Method::PATCH if empty => Err(unacceptable(415, "Unsupported Media Type", answers)),
+        Method::POST | Method::PUT | Method::PATCH if empty => {
+            Err(unacceptable(415, "Unsupported Media Type", answers))
+        }
         _ => Err(refused),
     }
 }
@@ -219,7 +221,9 @@ mod tests {
             let group = if row.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", row.group) };
             let scoped = format!("{group}/{}/namespaces/a/{}", row.version, row.plural);
             let watched = format!("{group}/{}/watch/namespaces/a/{}", row.version, row.plural);
-            for path in [scoped.clone(), format!("{scoped}/a"), format!("{scoped}/b"), watched.clone(), format!("{watched}/b")] {
+            for path in
+                [scoped.clone(), format!("{scoped}/a"), format!("{scoped}/b"), watched.clone(), format!("{watched}/b")]
+            {
                 for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
                     let patch = [(header::CONTENT_TYPE, "application/merge-patch+json")];
                     assert_eq!(answer(method.clone(), &path, &patch), 404, "{method} {path}");

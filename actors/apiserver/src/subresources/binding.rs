@@ -10,12 +10,12 @@ use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::update::{Change, check_precondition, modify};
+use crate::verbs::update::{Change, check_uid, failed_precondition, modify};
 
 /// Binds the pod that the URL names.
 ///
 /// # Errors
-/// 400 for a body of another pod; 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
+/// 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
 pub(crate) async fn bind(
     server: &Server,
     caller: &Caller,
@@ -25,18 +25,20 @@ pub(crate) async fn bind(
     admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
     let Some(binding) = body.view::<Binding<'_>>() else { return Err(Status::bad_request("the body is no Binding")) };
-    check_place(target, body)?;
     check(binding)?;
     admission.validate(Some(&mut body.clone()), None).await?;
     let node = binding.target().name().to_owned();
     let pod = Target { subresource: "", ..*target };
-    let key = target.key(target.name)?;
     let (uid, version) = (body.meta().uid().to_owned(), body.meta().resource_version().to_owned());
     let mut change = |old: &Obj, revision: Revision| -> Result<Change, Status> {
         let conflict = |why: String| Err(Status::conflict(&GroupResource::new("", "pods/binding"), pod.name, why));
         let Some(view) = old.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
-        check_precondition(&pod, &key, "UID", &uid, old.meta().uid())?;
-        check_precondition(&pod, &key, "ResourceVersion", &version, &revision.to_string())?;
+        let key = pod.key(pod.name)?;
+        check_uid(&pod, &key, &uid, old.meta().uid())?;
+        let revision = revision.to_string();
+        if !version.is_empty() && version != revision {
+            return Err(failed_precondition(&pod, &key, "ResourceVersion", &version, &revision));
+        }
         if old.meta().deletion_timestamp().is_some_and(|t| !t.is_empty()) {
             return conflict(format!("pod {} is being deleted, cannot be assigned to a host", pod.name));
         }
@@ -54,7 +56,7 @@ pub(crate) async fn bind(
         for (key, value) in body.meta().annotations().iter() {
             changed.metadata_mut().annotations_mut().insert(key, value);
         }
-        // The scheduler's word on labels is the last, as upstream: the topology of the node must not be what the pod said beforehand.
+        // As upstream: the topology of the node, which a scheduler says, stands above what the pod said beforehand.
         for (key, value) in body.meta().labels().iter() {
             changed.metadata_mut().labels_mut().insert(key, value);
         }
@@ -64,19 +66,6 @@ pub(crate) async fn bind(
     let bind = Target { subresource: "binding", ..*target };
     modify(server, caller, &bind, options, &mut change).await?;
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
-}
-
-/// The body is about the pod that the request was authorized for.
-fn check_place(target: &Target<'_>, body: &Obj) -> Result<(), Status> {
-    let (namespace, name) = (body.namespace(), body.name());
-    if !namespace.is_empty() && namespace != target.namespace {
-        let text = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(Status::bad_request(text));
-    }
-    if name != target.name {
-        return Err(Status::bad_request("name in URL does not match name in Binding object"));
-    }
-    Ok(())
 }
 
 fn check(binding: Binding<'_>) -> Result<(), Status> {

@@ -151,22 +151,29 @@ fn generate_name(obj: &mut Obj) -> bool {
 /// # Errors
 /// 400 when they differ.
 pub fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
-    let namespace = obj.meta().namespace();
+    check_namespace(target, obj)?;
     if !target.resource().namespaced {
         if let Some(mut meta) = obj.meta_mut() {
             meta.clear_namespace();
         }
         return Ok(());
     }
-    if !namespace.is_empty() && namespace != target.namespace {
-        return Err(Status::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
     if let Some(mut meta) = obj.meta_mut() {
         meta.set_namespace(target.namespace);
     }
     Ok(())
+}
+
+/// A body says no other namespace than the URL.
+///
+/// # Errors
+/// 400 when they differ.
+pub fn check_namespace(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
+    let namespace = obj.meta().namespace();
+    if !target.resource().namespaced || namespace.is_empty() || namespace == target.namespace {
+        return Ok(());
+    }
+    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
 }
 
 /// What only the server says of an object is dropped before anybody comes to own it (upstream: `rest.WipeObjectMetaSystemFields`).

@@ -230,11 +230,16 @@ pub(crate) fn check_precondition(
     if asked.is_empty() || asked == have {
         return Ok(());
     }
+    Err(failed_precondition(target, key, "UID", asked, have))
+}
+
+/// 409 for an object whose uid or revision is another than the request says.
+pub(crate) fn failed_precondition(target: &Target<'_>, key: &Key, what: &str, asked: &str, have: &str) -> Status {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: {what} in precondition: {asked}, {what} in object meta: {have}"
     );
-    Err(Status::conflict(&target.resource().group_resource(), target.name, why))
+    Status::conflict(&target.resource().group_resource(), target.name, why)
 }
 
 /// The revision that a body names; kinds that forbid unconditional updates insist on one.

@@ -42,7 +42,12 @@ impl Transport for Reviewer {
         Ok(Reply::Object { object, created: true })
     }
 
-    async fn watch(&self, row: &'static Resource, namespace: &str, options: ListOptions) -> Result<WatchStream, Status> {
+    async fn watch(
+        &self,
+        row: &'static Resource,
+        namespace: &str,
+        options: ListOptions,
+    ) -> Result<WatchStream, Status> {
         self.api.watch(row, namespace, options).await
     }
 
@@ -87,7 +92,8 @@ impl Scene {
     }
 }
 
-const PATHS: [&str; 6] = ["/pods", "/healthz", "/metrics", "/exec/default/web/main", "/containerLogs/a/b/c", "/nothing"];
+const PATHS: [&str; 6] =
+    ["/pods", "/healthz", "/metrics", "/exec/default/web/main", "/containerLogs/a/b/c", "/nothing"];
 
 #[tokio::test]
 async fn who_is_nobody_learns_nothing_whatever_is_asked() {
@@ -136,14 +142,16 @@ async fn who_may_ask_all_nodes_is_told_to_name_one_where_nothing_else_says_which
 #[tokio::test]
 async fn the_only_node_of_a_process_needs_no_name() {
     let scene = Scene::new(&["a"]).await;
-    let ask = async |token: &str| scene.outside("/configz", &format!("Host: x\nAuthorization: Bearer {token}\n")).await.0;
+    let ask =
+        async |token: &str| scene.outside("/configz", &format!("Host: x\nAuthorization: Bearer {token}\n")).await.0;
     assert_eq!((ask("a").await, ask("eve").await), (200, 403));
 }
 
 #[tokio::test]
 async fn the_read_only_port_has_what_is_public_and_nothing_else() {
     let scene = Scene::new(&["a", "b"]).await;
-    for (path, code) in [("/exec/default/web/main", 404), ("/metrics", 404), ("/healthz", 200), ("/stats/summary", 421)] {
+    for (path, code) in [("/exec/default/web/main", 404), ("/metrics", 404), ("/healthz", 200), ("/stats/summary", 421)]
+    {
         assert_eq!(scene.send(Peer::Reader, path, "Host: x\n").await.0, code, "{path}");
     }
     assert_eq!(scene.send(Peer::Reader, "/stats/summary", "Host: a\n").await.0, 200);

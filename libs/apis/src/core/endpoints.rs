@@ -3,7 +3,7 @@
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
 use oarlock_schema::views::View;
-use oarlock_schema::views::core_v1::{EndpointAddress, EndpointSubset};
+use oarlock_schema::views::core_v1::{EndpointAddress, EndpointSubset, Endpoints};
 
 use crate::rules::{self, label, port, qualified, subdomain};
 
@@ -43,4 +43,22 @@ pub fn validate_address(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) 
         subdomain(name, &path.child("nodeName"), errors);
     }
     rules::address::endpoint(address.ip(), &ip, errors);
+}
+
+/// Addresses in forms that are on their way out, unless the controller of Endpoints wrote them, which mends them.
+pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
+    let endpoints = Endpoints::new(node);
+    if endpoints.metadata().labels().get("endpoints.kubernetes.io/managed-by") == Some("endpoint-controller") {
+        return;
+    }
+    let list = path.child("subsets");
+    for (i, subset) in endpoints.subsets().iter().enumerate() {
+        let at = list.index(i);
+        for (field, all) in [("addresses", subset.addresses()), ("notReadyAddresses", subset.not_ready_addresses())] {
+            let at = at.child(field);
+            for (i, one) in all.iter().enumerate() {
+                rules::address::warn(one.ip(), &at.index(i).child("ip"), texts);
+            }
+        }
+    }
 }

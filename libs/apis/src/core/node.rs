@@ -7,7 +7,7 @@ use oarlock_meta::names::label_value_errors;
 use oarlock_meta::quote::quote;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
-use oarlock_schema::views::core_v1::{Node, Taint};
+use oarlock_schema::views::core_v1::{Node, NodeSpec, Taint};
 use oarlock_schema::{Struct, Value};
 
 use crate::rules::{Seen, formats, one_of, qualified};
@@ -105,5 +105,19 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     if !before.provider_id().is_empty() && now.provider_id() != before.provider_id() {
         let text = "node updates may not change providerID except from \"\" to valid";
         errors.push(FieldError::forbidden(&at.child("providerID"), text));
+    }
+}
+
+/// Fields that do nothing, and ranges in forms that are on their way out.
+pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
+    let spec = NodeSpec::new(node);
+    if spec.config_source().is_some() {
+        texts.push("spec.configSource: the feature is removed".to_owned());
+    }
+    if !spec.external_id().is_empty() {
+        texts.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+    }
+    for (i, range) in spec.pod_cidrs().iter().enumerate() {
+        crate::rules::address::warn_range(range, &path.child("podCIDRs").index(i), texts);
     }
 }

@@ -61,6 +61,14 @@ pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
             container_warnings(container, &at.child(field).index(i), texts);
         }
     }
+    if let Some(dns) = spec.dns_config() {
+        for (i, server) in dns.nameservers().iter().enumerate() {
+            crate::rules::address::warn(server, &at.child("dnsConfig").child("nameservers").index(i), texts);
+        }
+    }
+    for (i, alias) in spec.host_aliases().iter().enumerate() {
+        crate::rules::address::warn(alias.ip(), &at.child("hostAliases").index(i).child("ip"), texts);
+    }
     // A pod's own is mended when it is stored, so only templates keep what is wrong.
     let template = node.ty().short_name() == "PodTemplateSpec";
     if template && spec.termination_grace_period_seconds().is_some_and(|g| g < 0) {

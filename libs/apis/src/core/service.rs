@@ -315,6 +315,7 @@ pub fn warnings(node: &Struct, _: &Path<'_>, texts: &mut Vec<String>) {
                 .to_owned(),
         );
     }
+    legacy_addresses(spec, texts);
     if spec.type_() == "ExternalName" && !spec.external_ips().is_empty() {
         texts.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
     }
@@ -323,5 +324,33 @@ pub fn warnings(node: &Struct, _: &Path<'_>, texts: &mut Vec<String>) {
     }
     if spec.traffic_distribution() == Some("PreferClose") {
         texts.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
+    }
+}
+
+/// Addresses in forms that are on their way out, and settings that a headless Service has no use for.
+fn legacy_addresses(spec: ServiceSpec<'_>, texts: &mut Vec<String>) {
+    let path = Path::new("spec");
+    let headless = spec.cluster_ip() == "None" && spec.type_() == "ClusterIP";
+    if !matches!(spec.cluster_ip(), "" | "None") {
+        for (i, address) in spec.cluster_ips().iter().enumerate() {
+            rules::address::warn(address, &path.child("clusterIPs").index(i), texts);
+        }
+    }
+    for (field, set) in [
+        ("loadBalancerIP", !spec.load_balancer_ip().is_empty()),
+        ("externalIPs", !spec.external_ips().is_empty()),
+        // Capitalised upstream.
+        ("SessionAffinity", spec.session_affinity() != "None"),
+    ] {
+        if headless && set {
+            texts.push(format!("spec.{field} is ignored for headless services"));
+        }
+    }
+    for (i, address) in spec.external_ips().iter().enumerate() {
+        rules::address::warn(address, &path.child("externalIPs").index(i), texts);
+    }
+    rules::address::warn(spec.load_balancer_ip(), &path.child("loadBalancerIP"), texts);
+    for (i, range) in spec.load_balancer_source_ranges().iter().enumerate() {
+        rules::address::warn_range(range, &path.child("loadBalancerSourceRanges").index(i), texts);
     }
 }

@@ -4,8 +4,8 @@ use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
 use oarlock_schema::views::core_v1::{
     ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EphemeralVolumeSource, HostPathVolumeSource,
-    ISCSIVolumeSource, ImageVolumeSourceMut, KeyToPath, LocalVolumeSource, NFSVolumeSource, ProjectedVolumeSource, SecretVolumeSource,
-    Volume, VolumeMut,
+    ISCSIVolumeSource, ImageVolumeSourceMut, KeyToPath, LocalVolumeSource, NFSVolumeSource, ProjectedVolumeSource,
+    SecretVolumeSource, Volume, VolumeMut,
 };
 use oarlock_schema::views::{List, View};
 

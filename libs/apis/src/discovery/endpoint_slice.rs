@@ -86,3 +86,27 @@ fn of_family(is: bool, kind: &str, text: &str, (list, i): (&Path<'_>, usize), er
     }
     address::endpoint(text, &list.index(i), errors);
 }
+
+/// Who mends what it writes, so that nobody needs to look.
+const MENDERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+
+/// Addresses in forms that are on their way out, and host names as addresses.
+pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
+    let slice = EndpointSlice::new(node);
+    if slice.address_type() == "FQDN" {
+        // The path has a part too many upstream.
+        texts.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+    }
+    let manager = slice.metadata().labels().get("endpointslice.kubernetes.io/managed-by");
+    if manager.is_some_and(|manager| MENDERS.contains(&manager)) {
+        return;
+    }
+    let list = path.child("endpoints");
+    for (i, endpoint) in slice.endpoints().iter().enumerate() {
+        let at = list.index(i);
+        let at = at.child("addresses");
+        for (i, text) in endpoint.addresses().iter().enumerate() {
+            address::warn(text, &at.index(i), texts);
+        }
+    }
+}

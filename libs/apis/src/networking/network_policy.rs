@@ -8,6 +8,7 @@ use oarlock_schema::views::networking_v1::{
 };
 use oarlock_schema::{IntOrStr, Struct, Value};
 
+use crate::rules::address::{self, Range};
 use crate::rules::{formats, one_of, port_or_name, show};
 
 /// A policy that names no types is about ingress, and about egress if it has such rules (upstream `SetDefaults_NetworkPolicy`).
@@ -96,15 +97,16 @@ pub fn validate_block(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn strictly_within(inner: &str, outer: &str) -> bool {
-    let parse = |text: &str| {
-        let (ip, bits) = text.split_once('/')?;
-        let (value, width): (u128, u32) = match ip.parse::<std::net::IpAddr>().ok()? {
-            std::net::IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32),
-            std::net::IpAddr::V6(v6) => (v6.to_bits(), 128),
-        };
-        Some((value, bits.parse::<u32>().ok()?, width))
-    };
-    let (Some((a, a_bits, a_width)), Some((b, b_bits, b_width))) = (parse(inner), parse(outer)) else { return false };
-    let mask = u128::MAX.checked_shl(128 - b_bits).unwrap_or(0);
-    a_width == b_width && a_bits > b_bits && a & mask == b & mask
+    let (inner, outer) = (Range::parse(inner), Range::parse(outer));
+    inner.zip(outer).is_some_and(|(inner, outer)| outer.holds_more_than(inner))
+}
+
+/// Ranges of a peer in forms that are on their way out.
+pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
+    let Some(block) = NetworkPolicyPeer::new(node).ip_block() else { return };
+    let at = path.child("ipBlock");
+    address::warn_range(block.cidr(), &at.child("cidr"), texts);
+    for (i, range) in block.except().iter().enumerate() {
+        address::warn_range(range, &at.child("except").index(i), texts);
+    }
 }

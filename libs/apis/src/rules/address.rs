@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use oarlock_meta::quote::quote;
 use oarlock_meta::{ErrorList, FieldError, Path};
 
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
@@ -73,6 +74,101 @@ pub fn endpoint(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// Warns of an address of a legacy field that is written in another way than it should be (`GetWarningsForIP`).
+pub fn warn(text: &str, path: &Path<'_>, texts: &mut Vec<String>) {
+    let Some(ip) = parse(text) else { return };
+    let (shown, right) = (quote(text), quote(&ip.to_string()));
+    match text.parse::<IpAddr>() {
+        Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none() => {
+            if shown != right {
+                texts.push(format!("{path}: IPv6 address {shown} should be in RFC 5952 canonical format ({right})"));
+            }
+        }
+        Ok(IpAddr::V4(_)) => {}
+        _ => texts.push(format!(
+            "{path}: non-standard IP address {shown} will be considered invalid in a future Kubernetes release: use {right}"
+        )),
+    }
+}
+
+/// A range of addresses as a legacy field takes it (`ParseCIDRSloppy`): leading zeros, bits behind the prefix and IPv4-mapped addresses pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The address as it stands, IPv4 in the lowest bits.
+    value: u128,
+    /// The length of the prefix as it stands.
+    bits: u32,
+    /// Bits that an address has as it stands: 32 or 128.
+    width: u32,
+}
+
+impl Range {
+    /// Reads a range.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (ip, bits) = text.split_once('/')?;
+        let (value, width) = match ip.parse::<Ipv6Addr>() {
+            Ok(v6) => (v6.to_bits(), 128),
+            Err(_) => (u128::from(parse_v4(ip)?.to_bits()), 32),
+        };
+        let digits = !bits.is_empty() && bits.bytes().all(|b| b.is_ascii_digit());
+        let bits = bits.parse::<u32>().ok().filter(|bits| digits && *bits <= width)?;
+        Some(Self { value, bits, width })
+    }
+
+    fn address(self, value: u128) -> IpAddr {
+        match u32::try_from(value) {
+            Ok(v4) if self.width == 32 => Ipv4Addr::from_bits(v4).into(),
+            _ => IpAddr::V6(Ipv6Addr::from_bits(value)).to_canonical(),
+        }
+    }
+
+    /// The first address of the range.
+    fn first(self) -> u128 {
+        let rest = self.width - self.bits;
+        self.value.checked_shr(rest).and_then(|value| value.checked_shl(rest)).unwrap_or(0)
+    }
+
+    /// The form in which Go shows it: an IPv4-mapped range is one of IPv4.
+    fn shown(self) -> String {
+        let first = self.address(self.first());
+        let mapped = first.is_ipv4() && self.width == 128;
+        format!("{first}/{}", if mapped { self.bits.saturating_sub(96) } else { self.bits })
+    }
+
+    /// Whether every address of `inner` is in this range, which has more.
+    #[must_use]
+    pub fn holds_more_than(self, inner: Self) -> bool {
+        let rest = self.width - self.bits;
+        let prefix = |value: u128| value.checked_shr(rest).unwrap_or(0);
+        self.width == inner.width && self.bits < inner.bits && prefix(self.value) == prefix(inner.value)
+    }
+}
+
+/// Warns of a range of a legacy field that is written in another way than it should be (`GetWarningsForCIDR`).
+pub fn warn_range(text: &str, path: &Path<'_>, texts: &mut Vec<String>) {
+    let Some(range) = Range::parse(text) else { return };
+    let (shown, right) = (quote(text), quote(&range.shown()));
+    let ambiguous = range.value != range.first();
+    if ambiguous {
+        let single = quote(&format!("{}/{}", range.address(range.value), range.width));
+        texts.push(format!("{path}: CIDR value {shown} is ambiguous in this context (should be {right} or {single}?)"));
+    }
+    let ip = text.split('/').next().and_then(|ip| ip.parse::<IpAddr>().ok());
+    let short = text.split('/').nth(1).is_some_and(|bits| bits == "0" || !bits.starts_with('0'));
+    match ip.filter(|_| short) {
+        Some(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none() => {
+            if !ambiguous && shown != right {
+                texts.push(format!("{path}: IPv6 CIDR value {shown} should be in RFC 5952 canonical format ({right})"));
+            }
+        }
+        Some(IpAddr::V4(_)) => {}
+        _ => texts.push(format!(
+            "{path}: non-standard CIDR value {shown} will be considered invalid in a future Kubernetes release: use {right}"
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,10 +214,47 @@ mod tests {
     }
 
     #[test]
+    fn ranges_are_read_as_go_reads_them() {
+        for (text, wanted) in [
+            ("10.0.0.0/8", Some("10.0.0.0/8")),
+            ("010.1.0.0/08", Some("10.0.0.0/8")),
+            ("0.0.0.0/0", Some("0.0.0.0/0")),
+            ("::/0", Some("::/0")),
+            ("2001:DB8::1/64", Some("2001:db8::/64")),
+            ("::ffff:1.2.3.4/120", Some("1.2.3.0/24")),
+            ("10.0.0.0/33", None),
+            ("10.0.0.0/", None),
+            ("10.0.0.0/+8", None),
+            ("10.0.0.0", None),
+            ("a/8", None),
+        ] {
+            assert_eq!(Range::parse(text).map(Range::shown).as_deref(), wanted, "{text}");
+        }
+        let holds =
+            |outer: &str, inner: &str| Range::parse(outer).unwrap().holds_more_than(Range::parse(inner).unwrap());
+        assert!(holds("0.0.0.0/0", "10.0.0.0/8") && holds("010.0.0.0/8", "10.1.0.0/16") && holds("::/0", "::1/128"));
+        assert!(
+            !holds("10.0.0.0/8", "10.0.0.0/8") && !holds("10.0.0.0/8", "11.0.0.0/9") && !holds("::/0", "10.0.0.0/8")
+        );
+    }
+
+    #[test]
     fn no_form_of_an_address_leads_to_the_host_or_its_link() {
         for text in [
-            "127.0.0.1", "127.000.0.01", "::ffff:127.0.0.1", "::ffff:7f00:1", "::1", "0.0.0.0", "::", "::ffff:0.0.0.0",
-            "169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "224.0.0.1", "ff02::1", "ff12::1",
+            "127.0.0.1",
+            "127.000.0.01",
+            "::ffff:127.0.0.1",
+            "::ffff:7f00:1",
+            "::1",
+            "0.0.0.0",
+            "::",
+            "::ffff:0.0.0.0",
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "224.0.0.1",
+            "ff02::1",
+            "ff12::1",
         ] {
             assert_eq!(refused(endpoint, text).len(), 1, "{text}");
         }

@@ -121,13 +121,7 @@ pub fn is_sysctl(text: &str) -> bool {
 /// An address range.
 #[must_use]
 pub fn is_cidr(text: &str) -> bool {
-    text.split_once('/').is_some_and(|(ip, bits)| {
-        let max = if ip.contains(':') { 128 } else { 32 };
-        is_ip(ip)
-            && !bits.is_empty()
-            && bits.bytes().all(|b| b.is_ascii_digit())
-            && bits.parse::<u8>().is_ok_and(|n| n <= max)
-    })
+    super::address::Range::parse(text).is_some()
 }
 
 /// A share of the whole, such as `25%`.

@@ -36,11 +36,8 @@ impl Scene {
     /// Gives eve rules, in a namespace or everywhere, and waits until `probe` says that they are known.
     fn grant(&self, namespace: Option<&str>, rules: &Value, probe: &str) {
         let (scope, kind) = namespace.map_or((String::new(), "ClusterRole"), |n| (format!("/namespaces/{n}"), "Role"));
-        let (roles, bindings) = if namespace.is_some() {
-            ("roles", "rolebindings")
-        } else {
-            ("clusterroles", "clusterrolebindings")
-        };
+        let (roles, bindings) =
+            if namespace.is_some() { ("roles", "rolebindings") } else { ("clusterroles", "clusterrolebindings") };
         let role = json!({"metadata": {"name": "eve"}, "rules": rules});
         made(&self.admin.json("POST", &format!("{RBAC}{scope}/{roles}"), &role));
         self.bind(&format!("{RBAC}{scope}/{bindings}"), "eve", kind, "eve");
@@ -170,7 +167,8 @@ fn rights_in_a_namespace_reach_no_other_namespace() {
         ("/apis/storage.k8s.io/v1/namespaces/t/storageclasses", "other"),
     ] {
         let named = format!("{kinds}/{one}");
-        for (method, path) in [("GET", kinds), ("POST", kinds), ("DELETE", kinds), ("GET", &named), ("PUT", &named), ("DELETE", &named)]
+        for (method, path) in
+            [("GET", kinds), ("POST", kinds), ("DELETE", kinds), ("GET", &named), ("PUT", &named), ("DELETE", &named)]
         {
             refused(&scene.eve.json(method, path, &new), 404, "NotFound", NOT_FOUND);
         }
