@@ -7,7 +7,7 @@ use oarlock_schema::views::certificates_v1::{
     CertificateSigningRequestCondition, CertificateSigningRequestSpec, CertificateSigningRequestStatus,
 };
 
-use crate::rules::one_of;
+use crate::rules::{Seen, one_of};
 use crate::table::TypeRules;
 
 /// Rows of the certificates group.
@@ -53,7 +53,7 @@ const USAGES: &[&str] = &[
 /// Upstream `validateCertificateSigningRequest`, without the request itself.
 fn spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = CertificateSigningRequestSpec::new(node);
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, usage) in spec.usages().iter().enumerate() {
         let list = path.child("usages");
         one_of(usage, USAGES, &list.index(i), errors);
@@ -96,7 +96,7 @@ fn signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
 /// A decision is one or the other, and true.
 fn status(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("conditions");
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, condition) in CertificateSigningRequestStatus::new(node).conditions().iter().enumerate() {
         let kind = condition.type_();
         let other = match kind {

@@ -60,7 +60,12 @@ fn set(node: &Struct, id: FieldId) -> bool {
 
 fn collect(node: &Struct, used: &mut Vec<Used>) {
     let Some(slot) = slot(node.ty()).filter(|s| s.disabled_below) else { return };
-    used.extend(slot.disabled.iter().filter(|id| set(node, **id)).map(|id| (node.ty(), *id)));
+    for id in slot.disabled.iter().filter(|id| set(node, **id)) {
+        // As many at most as there are fields of gates, however often the object has them.
+        if !used.contains(&(node.ty(), *id)) {
+            used.push((node.ty(), *id));
+        }
+    }
     for (_, value) in node.iter() {
         collect_value(value, used);
     }

@@ -5,10 +5,13 @@ use oarlock_meta::{ErrorList, FieldError, Path, names};
 use oarlock_schema::Value;
 use oarlock_schema::views::Map;
 
+pub(crate) use seen::Seen;
+
 pub mod address;
 pub mod formats;
 pub mod image;
 pub mod object_meta;
+mod seen;
 pub mod selector;
 pub mod show;
 pub mod status;

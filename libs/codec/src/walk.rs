@@ -28,6 +28,9 @@ pub(crate) const MAX_DEPTH: u32 = 400;
 /// As many findings as upstream reports at most.
 const MAX_FINDINGS: usize = 100;
 
+/// How many bytes of text findings may cost, those that come again included: each has the path, and a key in a path may be as long as the body.
+const MAX_FINDING_TEXT: usize = 1 << 20;
+
 /// What to do about unknown and duplicate fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
@@ -50,6 +53,7 @@ pub struct Decoded<T> {
 pub(crate) struct Walk<'w, S> {
     pub(crate) src: S,
     pub(crate) findings: Vec<Finding>,
+    finding_text: usize,
     /// The first type error; reading goes on behind it.
     pub(crate) saved: Option<Box<str>>,
     /// The root has a field that is `kind` or `apiVersion` but for its case, which upstream takes for them when it peeks.
@@ -63,7 +67,7 @@ pub(crate) struct Walk<'w, S> {
 impl<'de, S: Source<'de>> Walk<'_, S> {
     pub(crate) fn new(src: S, mode: Mode) -> Self {
         let (strict, wanted) = (mode == Mode::Strict, Wanted::all());
-        Self { src, findings: Vec::new(), saved: None, shadowed: false, wanted, strict, depth: 0 }
+        Self { src, findings: Vec::new(), finding_text: 0, saved: None, shadowed: false, wanted, strict, depth: 0 }
     }
 
     /// Reads the whole value as a struct of type `ty`.
@@ -87,10 +91,11 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
 
     #[cold]
     fn find(&mut self, kind: FindingKind, name: &str, frame: &Frame<'_>) {
-        if !self.strict || self.findings.len() >= MAX_FINDINGS {
+        if !self.strict || self.findings.len() >= MAX_FINDINGS || self.finding_text >= MAX_FINDING_TEXT {
             return;
         }
         let finding = Finding { kind, path: frame.finding(name) };
+        self.finding_text += finding.path.len();
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
@@ -99,13 +104,14 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
     /// Remembers a type error and skips the value.
     #[cold]
     fn mismatch(&mut self, what: &str, shape: &Shape, frame: &Frame<'_>) -> Result<(), Fail> {
-        self.save(frame.type_error(what, &go_type(shape)));
+        self.save(|| frame.type_error(what, &go_type(shape)));
         self.src.skip(self.depth)
     }
 
+    /// Remembers the first type error. The texts of the others are not made: each has the path, and there may be one at each item.
     #[cold]
-    fn save(&mut self, text: String) {
-        self.saved.get_or_insert(text.into());
+    fn save(&mut self, text: impl FnOnce() -> String) {
+        self.saved.get_or_insert_with(|| text().into());
     }
 
     fn enter(&mut self) -> Result<(), Fail> {
@@ -122,6 +128,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         let mut node = old.unwrap_or_else(|| Struct::with_capacity(ty, 4));
         let wanted = self.wanted;
         let mut seen = Seen::default();
+        let mut again = MapsAgain::default();
         let mut last = None;
         let mut first = true;
         while let Some(key) = self.src.next_key(first)? {
@@ -134,7 +141,8 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 self.src.skip(self.depth)?;
                 continue;
             };
-            if seen.again(id) {
+            let repeated = seen.again(id);
+            if repeated {
                 self.find(FindingKind::Duplicate, def.name, frame);
             }
             last = Some(id);
@@ -148,6 +156,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
             let kind = self.src.peek()?;
             if kind == Kind::Null {
                 self.src.null()?;
+                again.forget(id);
                 if (def.pointer || matches!(def.shape, Shape::List(_) | Shape::Map(_) | Shape::Bytes))
                     && let Some(slot) = node.field_mut(id)
                 {
@@ -161,10 +170,16 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 *slot = Value::Str(to_str(self.src.str()?));
                 continue;
             }
+            if let (true, Shape::Map(inner), Kind::Map) = (repeated, &def.shape, kind) {
+                let more = self.entries(inner, &frame.field(ty, def))?;
+                again.add(id, more);
+                continue;
+            }
             self.value(kind, &def.shape, &frame.field(ty, def), slot)?;
         }
         self.depth -= 1;
         self.wanted = wanted;
+        again.settle(&mut node);
         canonical::settle_written(&mut node);
         Ok(node)
     }
@@ -188,7 +203,14 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                     self.list(inner, frame, items)?;
                 }
             }
-            (Shape::Map(inner), Kind::Map) => *slot = self.map(inner, frame, std::mem::take(slot))?,
+            (Shape::Map(inner), Kind::Map) => {
+                let entries = self.entries(inner, frame)?;
+                let old = match std::mem::take(slot) {
+                    Value::Map(old) => old,
+                    _ => Map::default(),
+                };
+                *slot = Value::Map(old.with(entries));
+            }
             (Shape::Int32 | Shape::Int64 | Shape::Float64, Kind::Number) => self.numeric(shape, frame, slot)?,
             (Shape::Bytes, Kind::Str | Kind::List) => self.bytes(kind, frame, slot)?,
             (Shape::Quantity, _) => *slot = self.quantity(kind)?,
@@ -227,7 +249,8 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         Ok(())
     }
 
-    fn map(&mut self, inner: &Shape, frame: &Frame<'_>, old: Value) -> Result<Value, Fail> {
+    /// The entries of a map as they come.
+    fn entries(&mut self, inner: &Shape, frame: &Frame<'_>) -> Result<ThinVec<(Str, Value)>, Fail> {
         self.enter()?;
         let mut keys = Keys::default();
         let mut entries = ThinVec::new();
@@ -245,10 +268,37 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
             }
         }
         self.depth -= 1;
-        Ok(Value::Map(match old {
-            Value::Map(old) => Map::from_entries(old.entries().iter().cloned().chain(entries).collect()),
-            _ => Map::from_entries(entries),
-        }))
+        Ok(entries)
+    }
+}
+
+/// What map fields of one struct hold where they come again. A field may come as often as the body has room for; each time it adds to the map, so
+/// the entries are kept as they come until the struct is complete.
+#[derive(Default)]
+struct MapsAgain(Vec<(FieldId, ThinVec<(Str, Value)>)>);
+
+impl MapsAgain {
+    fn add(&mut self, id: FieldId, entries: ThinVec<(Str, Value)>) {
+        match self.0.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, all)) => all.extend(entries),
+            None => self.0.push((id, entries)),
+        }
+    }
+
+    /// A `null` clears what came before it.
+    fn forget(&mut self, id: FieldId) {
+        self.0.retain(|(known, _)| *known != id);
+    }
+
+    fn settle(self, node: &mut Struct) {
+        for (id, entries) in self.0 {
+            let slot = node.entry(id, || Value::Null);
+            let old = match std::mem::take(slot) {
+                Value::Map(old) => old,
+                _ => Map::default(),
+            };
+            *slot = Value::Map(old.with(entries));
+        }
     }
 }
 

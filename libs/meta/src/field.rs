@@ -2,6 +2,7 @@
 //!
 //! A [`Path`] lives on the stack and borrows its parent, so walking an object costs nothing until an error is made.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
 use crate::quote::quote;
@@ -243,6 +244,11 @@ impl FieldError {
         Self { kind, field: path.to_string(), value, detail: detail.into() }
     }
 
+    /// Bytes of its texts.
+    fn size(&self) -> usize {
+        self.field.len() + self.value.as_ref().map_or(0, String::len) + self.detail.len()
+    }
+
     /// A required value is missing. `detail` may be empty.
     pub fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::make(FieldErrorKind::Required, path, None, detail)
@@ -347,78 +353,99 @@ impl std::error::Error for FieldError {}
 
 /// The errors of one validation, in the order they were found. Prints as upstream's aggregate: one error stands
 /// alone, several stand as `[a, b]`, each text once.
+///
+/// The texts of a list are bounded: a body of megabytes with an error at each item, each of which shows the whole list, would make the
+/// answer grow with the square of the body. What comes after [`ErrorList::MAX_BYTES`] is left out; the answer is a refusal anyway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ErrorList(Vec<FieldError>);
+pub struct ErrorList {
+    errors: Vec<FieldError>,
+    /// Bytes of the texts of all errors.
+    size: usize,
+}
 
 impl ErrorList {
+    /// From this many bytes of text on a list takes no further error. The first error always fits, however long it is.
+    pub const MAX_BYTES: usize = 1 << 20;
+
     /// An empty list.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self { errors: Vec::new(), size: 0 }
     }
 
-    /// Adds an error.
+    /// Adds an error, unless the list [is full](ErrorList::is_full).
     pub fn push(&mut self, error: FieldError) {
-        self.0.push(error);
+        if !self.is_full() {
+            self.size += error.size();
+            self.errors.push(error);
+        }
+    }
+
+    /// True when no further error is taken. Rules that show a whole list at each of its items ask before they make the text.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.size >= Self::MAX_BYTES
     }
 
     /// True when nothing is wrong.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.errors.is_empty()
     }
 
     /// How many errors there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.errors.len()
     }
 
     /// The errors in order.
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
-        self.0.iter()
+        self.errors.iter()
     }
 
     /// The errors as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[FieldError] {
-        &self.0
+        &self.errors
     }
 
     /// The causes of a Status, one per error, duplicates included as upstream does.
     #[must_use]
     pub fn to_causes(&self) -> Vec<Cause> {
-        to_causes(&self.0)
+        to_causes(&self.errors)
     }
 }
 
 impl fmt::Display for ErrorList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&aggregate(&self.0))
+        f.write_str(&aggregate(&self.errors))
     }
 }
 
 impl From<Vec<FieldError>> for ErrorList {
     fn from(errors: Vec<FieldError>) -> Self {
-        Self(errors)
+        errors.into_iter().collect()
     }
 }
 
 impl From<FieldError> for ErrorList {
     fn from(error: FieldError) -> Self {
-        Self(vec![error])
+        std::iter::once(error).collect()
     }
 }
 
 impl Extend<FieldError> for ErrorList {
     fn extend<I: IntoIterator<Item = FieldError>>(&mut self, errors: I) {
-        self.0.extend(errors);
+        errors.into_iter().for_each(|error| self.push(error));
     }
 }
 
 impl FromIterator<FieldError> for ErrorList {
     fn from_iter<I: IntoIterator<Item = FieldError>>(errors: I) -> Self {
-        Self(errors.into_iter().collect())
+        let mut list = Self::new();
+        list.extend(errors);
+        list
     }
 }
 
@@ -427,7 +454,7 @@ impl IntoIterator for ErrorList {
     type IntoIter = std::vec::IntoIter<FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.errors.into_iter()
     }
 }
 
@@ -436,7 +463,7 @@ impl<'a> IntoIterator for &'a ErrorList {
     type IntoIter = std::slice::Iter<'a, FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.errors.iter()
     }
 }
 
@@ -449,18 +476,14 @@ pub fn to_causes(errors: &[FieldError]) -> Vec<Cause> {
 /// The one-line text for a slice of errors, each text once (upstream `ErrorList.ToAggregate`).
 #[must_use]
 pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut seen: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let text = error.to_string();
-        if !seen.contains(&text) {
-            seen.push(text);
-        }
-    }
-    if let [one] = seen.as_slice() {
-        return one.clone();
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let mut seen = HashSet::with_capacity(texts.len());
+    let distinct: Vec<&str> = texts.iter().map(String::as_str).filter(|text| seen.insert(*text)).collect();
+    if let [one] = distinct.as_slice() {
+        return (*one).to_owned();
     }
     let mut out = String::from("[");
-    for (i, one) in seen.iter().enumerate() {
+    for (i, one) in distinct.iter().enumerate() {
         let sep = if i > 0 { ", " } else { "" };
         let _ = write!(out, "{sep}{one}");
     }

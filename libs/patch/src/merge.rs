@@ -53,20 +53,21 @@ fn merge(target: &mut Value, patch: Value) {
         prune(target);
         return;
     };
-    for (key, value) in patch.entries() {
-        if value.is_null() {
-            map.remove(key);
-            continue;
-        }
-        match map.get_mut(key) {
-            Some(old) if !old.is_null() => merge(old, value.clone()),
+    let patch = patch.entries().iter().map(|(key, value)| (key.as_str(), value));
+    let Ok(()) = map.merge_sorted(patch, |_, old, value| {
+        Ok::<_, std::convert::Infallible>(match old {
+            _ if value.is_null() => None,
+            Some(mut old) if !old.is_null() => {
+                merge(&mut old, value.clone());
+                Some(old)
+            }
             _ => {
                 let mut value = value.clone();
                 prune(&mut value);
-                map.insert(key.clone(), value);
+                Some(value)
             }
-        }
-    }
+        })
+    });
 }
 
 /// Drops `null` members of objects in a value that is new in its place; lists keep theirs, as upstream has it.

@@ -4,6 +4,8 @@
 //! and `$setElementOrder/x` beside the list `x`. Upstream visits the members of a patch in random order; here it is the
 //! order of their names, so directives come first.
 
+use std::collections::HashSet;
+
 use oarlock_codec::{Mode, json};
 use oarlock_meta::{GroupResource, Status};
 use oarlock_schema::{FieldDef, Map, Shape, TypeRef, Value};
@@ -13,6 +15,7 @@ use crate::go_fmt;
 use crate::merge::json_kind;
 
 mod lists;
+mod positions;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -131,14 +134,16 @@ fn merge_map(mut original: Map, mut patch: Map, scope: Scope) -> Result<Map, Err
     }
     retain_keys(&mut original, &mut patch)?;
     lists::set_order(&mut original, &mut patch, scope)?;
-    for (name, value) in patch.entries() {
-        let (name, deletion) = if name.starts_with(DELETE_FROM_LIST) {
-            (suffix(name, DELETE_FROM_LIST, "invalid patch format of primitive list")?, true)
-        } else {
-            (name.as_str(), false)
-        };
-        merge_member(&mut original, name, value, deletion, scope)?;
+    for (name, value) in patch.entries().iter().filter(|(name, _)| name.starts_with(DELETE_FROM_LIST)) {
+        let name = suffix(name, DELETE_FROM_LIST, "invalid patch format of primitive list")?;
+        if let Some(merged) = merge_member(original.remove(name), name, value, true, scope)? {
+            original.insert(name, merged);
+        }
     }
+    let plain = patch.entries().iter().filter(|(name, _)| !name.starts_with(DELETE_FROM_LIST));
+    original.merge_sorted(plain.map(|(name, value)| (name.as_str(), value)), |name, old, value| {
+        merge_member(old, name, value, false, scope)
+    })?;
     Ok(original)
 }
 
@@ -151,46 +156,43 @@ fn suffix<'a>(name: &'a str, prefix: &str, wrong: &'static str) -> Result<&'a st
     name.split_once('/').filter(|(head, _)| *head == prefix).map(|(_, tail)| tail).ok_or(Error::Format(wrong))
 }
 
-fn merge_member(original: &mut Map, name: &str, value: &Value, deletion: bool, scope: Scope) -> Result<(), Error> {
+/// What a member is to be: `old` is what it was, `value` what the patch says, or with `deletion` which items of a list are to go.
+fn merge_member(
+    old: Option<Value>,
+    name: &str,
+    value: &Value,
+    deletion: bool,
+    scope: Scope,
+) -> Result<Option<Value>, Error> {
     if value.is_null() {
-        original.remove(name);
-        return Ok(());
+        return Ok(None);
     }
-    let Some(old) = original.get_mut(name).filter(|old| json_kind(old) == json_kind(value)) else {
-        if !deletion {
-            put_new(original, name, value.clone());
-        }
-        return Ok(());
-    };
     match (old, value) {
-        (Value::Map(old), Value::Map(patch)) => {
+        (Some(Value::Map(old)), Value::Map(patch)) => {
             let rule = scope.rule(name)?;
-            let merged =
-                if rule.replace { patch.clone() } else { merge_map(std::mem::take(old), patch.clone(), rule.scope)? };
-            *old = merged;
+            let merged = if rule.replace { patch.clone() } else { merge_map(old, patch.clone(), rule.scope)? };
+            Ok(Some(Value::Map(merged)))
         }
-        (Value::List(old), Value::List(patch)) => {
+        (Some(Value::List(old)), Value::List(patch)) => {
             let rule = scope.rule(name)?;
             let merged = if rule.merge || deletion {
-                lists::merge(std::mem::take(old).into_iter().collect(), patch.to_vec(), &rule, deletion)?
+                lists::merge(old.into_iter().collect(), patch.to_vec(), &rule, deletion)?
             } else {
                 patch.to_vec()
             };
-            *old = merged.into_iter().collect();
+            Ok(Some(merged.into_iter().collect()))
         }
-        (_, value) => put_new(original, name, value.clone()),
+        (old, value) => {
+            let same_kind = old.as_ref().is_some_and(|old| json_kind(old) == json_kind(value));
+            Ok(if deletion && !same_kind { old } else { new_member(value.clone()) })
+        }
     }
-    Ok(())
 }
 
-/// Sets a member that has nothing to merge with: its nulls go, and so do its parts with directives.
-fn put_new(original: &mut Map, name: &str, mut value: Value) {
+/// A member that has nothing to merge with: its nulls go, and so do its parts with directives.
+fn new_member(mut value: Value) -> Option<Value> {
     drop_nulls(&mut value);
-    if without_directives(&mut value) {
-        original.insert(name, value);
-    } else {
-        original.remove(name);
-    }
+    without_directives(&mut value).then_some(value)
 }
 
 /// Removes null members at any depth; items of lists stay.
@@ -225,7 +227,8 @@ fn retain_keys(original: &mut Map, patch: &mut Map) -> Result<(), Error> {
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let wrong = Error::Format("invalid patch format of retainKeys");
     let Value::List(keys) = keys else { return Err(wrong) };
-    let listed = |name: &str| keys.iter().any(|key| key.as_str() == Some(name));
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let listed = |name: &str| keys.contains(name);
     let stray = patch.iter().any(|(name, value)| {
         !value.is_null() && !name.starts_with(DELETE_FROM_LIST) && !name.starts_with(SET_ORDER) && !listed(name)
     });

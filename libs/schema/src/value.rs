@@ -438,6 +438,41 @@ impl Map {
         Self { entries }
     }
 
+    /// The map with more entries, in any order; of equal keys the last one stays.
+    #[must_use]
+    pub fn with(self, more: ThinVec<(Str, Value)>) -> Self {
+        if more.is_empty() {
+            return self;
+        }
+        let mut entries = self.entries;
+        entries.extend(more);
+        Self::from_entries(entries)
+    }
+
+    /// Changes many entries in one pass: `change` is asked for each key in `with`, which must be sorted, with what the map has there, and says what the
+    /// map is to have. To insert or remove entries one by one moves all that stand behind them each time.
+    pub fn merge_sorted<'a, T: 'a, E>(
+        &mut self,
+        with: impl IntoIterator<Item = (&'a str, T)>,
+        mut change: impl FnMut(&str, Option<Value>, T) -> Result<Option<Value>, E>,
+    ) -> Result<(), E> {
+        let mut old = std::mem::take(&mut self.entries).into_iter().peekable();
+        let mut entries = ThinVec::with_capacity(old.len());
+        for (key, new) in with {
+            while let Some(entry) = old.next_if(|(have, _)| have.as_str() < key) {
+                entries.push(entry);
+            }
+            let have = old.next_if(|(have, _)| have.as_str() == key);
+            let (name, value) = have.map_or_else(|| (None, None), |(name, value)| (Some(name), Some(value)));
+            if let Some(value) = change(key, value, new)? {
+                entries.push((name.unwrap_or_else(|| Str::new(key)), value));
+            }
+        }
+        entries.extend(old);
+        self.entries = entries;
+        Ok(())
+    }
+
     /// Removes a key and returns what it held.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.position(key).ok()?;
@@ -489,10 +524,6 @@ impl Map {
 
 impl<K: Into<Str>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut map = Self::default();
-        for (k, v) in pairs {
-            map.insert(k, v);
-        }
-        map
+        Self::from_entries(pairs.into_iter().map(|(k, v)| (k.into(), v.into())).collect())
     }
 }

@@ -268,6 +268,7 @@ pub(crate) const BUGS: &[Bug] = &[
         "oarlock-kubelet",
         None,
         "who_may_not_ask_all_nodes_learns_neither_how_many_there_are_nor_which_has_a_pod",
+    ),
     bug(
         "token_without_admission",
         "oarlock-apiserver",

@@ -9,7 +9,7 @@ use oarlock_schema::views::apiextensions_v1::{
 use oarlock_schema::{Struct, Value};
 
 use crate::rules::object_meta::composed_name;
-use crate::rules::{self, formats, show};
+use crate::rules::{self, Seen, formats, show};
 
 /// Names follow from the kind; objects have been stored in the storage version (upstream `SetDefaults_CustomResourceDefinition`).
 pub fn default(node: &mut Struct) {
@@ -114,7 +114,7 @@ fn versions(crd: CustomResourceDefinition<'_>, path: &Path<'_>, errors: &mut Err
     let at = path.child("spec");
     let list = at.child("versions");
     let shown = || Raw(internal(spec.versions().values()));
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     let mut repeated = false;
     for (i, version) in spec.versions().iter().enumerate() {
         let here = list.index(i);

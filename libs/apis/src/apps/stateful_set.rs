@@ -10,7 +10,7 @@ use oarlock_schema::views::core_v1::PersistentVolumeClaimMut;
 use oarlock_schema::{Struct, Value};
 
 use super::workload::{count_or_share, endless, is_nothing, selection, shown};
-use crate::rules::show;
+use crate::rules::{Seen, show};
 
 /// A strategy that nobody named is a rolling update with parameters; one that is named keeps its parameters out (upstream
 /// `SetDefaults_StatefulSet`). Claim templates say what they are.
@@ -57,9 +57,9 @@ pub fn with_claims(node: &Struct) -> Option<Struct> {
         volume.set_at(&["persistentVolumeClaim", "claimName"], claim.metadata().name());
         volumes.push(Value::Struct(volume));
     }
-    let claimed = |name: &str| spec.volume_claim_templates().iter().any(|claim| claim.metadata().name() == name);
+    let claimed: Seen<&str> = spec.volume_claim_templates().iter().map(|claim| claim.metadata().name()).collect();
     let others = pod.volumes().values().iter();
-    volumes.extend(others.filter(|v| !claimed(v.get("name").and_then(Value::as_str).unwrap_or(""))).cloned());
+    volumes.extend(others.filter(|v| !claimed.contains(&v.get("name").and_then(Value::as_str).unwrap_or(""))).cloned());
     let pod = seen.get_mut("template")?.as_struct_mut()?.get_mut("spec")?.as_struct_mut()?;
     pod.remove_name("hostname");
     pod.remove_name("subdomain");

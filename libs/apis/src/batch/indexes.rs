@@ -48,11 +48,21 @@ pub(super) fn total(ranges: &[(i64, i64)]) -> i64 {
     ranges.iter().map(|(first, last)| last - first + 1).sum()
 }
 
-/// The first index of two sets that is in both.
+/// The first index of two sets that is in both. Both are in order, so the one that ends first has nothing more to give.
 #[must_use]
 pub(super) fn overlap(left: &[(i64, i64)], right: &[(i64, i64)]) -> Option<i64> {
-    let both = |(a, b): (i64, i64), (c, d): (i64, i64)| (a <= d && c <= b).then(|| a.max(c));
-    left.iter().find_map(|one| right.iter().find_map(|other| both(*one, *other)))
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
+    loop {
+        let ((a, b), (c, d)) = (**left.peek()?, **right.peek()?);
+        if a <= d && c <= b {
+            return Some(a.max(c));
+        }
+        if b < c {
+            left.next();
+        } else {
+            right.next();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use oarlock_schema::views::batch_v1::{
 };
 
 use super::indexes;
-use crate::rules::{non_negative, one_of, qualified, show};
+use crate::rules::{Seen, non_negative, one_of, qualified, show};
 
 /// Rules of either policy, and patterns of a rule.
 const MAX_RULES: usize = 20;
@@ -40,12 +40,20 @@ pub(super) fn failure(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList
     if policy.rules().len() > MAX_RULES {
         errors.push(FieldError::too_many(&rules, policy.rules().len(), MAX_RULES));
     }
+    let pod = spec.template().spec();
+    let containers: Seen<&str> = pod.containers().iter().chain(pod.init_containers().iter()).map(|c| c.name()).collect();
     for (at, rule) in policy.rules().iter().enumerate() {
-        failure_rule(spec, rule, &rules.index(at), errors);
+        failure_rule(spec, &containers, rule, &rules.index(at), errors);
     }
 }
 
-fn failure_rule(spec: JobSpec<'_>, rule: PodFailurePolicyRule<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn failure_rule(
+    spec: JobSpec<'_>,
+    containers: &Seen<&str>,
+    rule: PodFailurePolicyRule<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let action = path.child("action");
     chosen(rule.action(), &ACTIONS, &action, errors);
     if rule.action() == "FailIndex" && spec.backoff_limit_per_index().is_none() {
@@ -54,7 +62,7 @@ fn failure_rule(spec: JobSpec<'_>, rule: PodFailurePolicyRule<'_>, path: &Path<'
     }
     let conditions = rule.on_pod_conditions();
     if let Some(codes) = rule.on_exit_codes() {
-        exit_codes(spec, codes, &path.child("onExitCodes"), errors);
+        exit_codes(containers, codes, &path.child("onExitCodes"), errors);
     }
     let at = path.child("onPodConditions");
     if conditions.len() > MAX_RULES {
@@ -77,15 +85,13 @@ fn pod_condition(pattern: PodFailurePolicyOnPodConditionsPattern<'_>, path: &Pat
 }
 
 fn exit_codes(
-    spec: JobSpec<'_>,
+    containers: &Seen<&str>,
     codes: PodFailurePolicyOnExitCodesRequirement<'_>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
     chosen(codes.operator(), &OPERATORS, &path.child("operator"), errors);
-    let pod = spec.template().spec();
-    let known = |name: &str| pod.containers().iter().chain(pod.init_containers().iter()).any(|one| one.name() == name);
-    if let Some(name) = codes.container_name().filter(|name| !known(name)) {
+    if let Some(name) = codes.container_name().filter(|name| !containers.contains(name)) {
         let text = "must be one of the container or initContainer names in the pod template";
         errors.push(FieldError::invalid(&path.child("containerName"), name, text));
     }

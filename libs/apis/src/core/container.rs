@@ -1,11 +1,13 @@
 //! Containers of all three sorts.
 
+use std::collections::HashMap;
+
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, ContainerMut, EphemeralContainerMut, SecurityContext};
 use oarlock_schema::{Struct, Value};
 
-use crate::rules::{descending, each, formats, image, label, no_backsteps, one_of, port, range, show};
+use crate::rules::{Seen, descending, each, formats, image, label, no_backsteps, one_of, port, range, show};
 
 /// Upstream `SetDefaults_Container`, without the constants.
 pub fn default(node: &mut Struct) {
@@ -42,7 +44,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn ports(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Seen<&str> = Seen::new();
     for (i, one) in container.ports().iter().enumerate() {
         let at = path.index(i);
         if !one.name().is_empty() {
@@ -92,7 +94,10 @@ fn env_from(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// Upstream `ValidateVolumeMounts`, whose paths leave the index out for what is below a mount.
 fn mounts(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let mut paths: Vec<&str> = Vec::new();
+    let mut paths: Seen<&str> = Seen::new();
+    let devices = container.volume_devices();
+    let (device_names, device_paths) =
+        (Counts::of(devices.iter().map(|d| d.name())), Counts::of(devices.iter().map(|d| d.device_path())));
     for (i, mount) in container.volume_mounts().iter().enumerate() {
         let at = path.index(i);
         if mount.name().is_empty() {
@@ -105,18 +110,16 @@ fn mounts(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             errors.push(FieldError::invalid(&at.child("mountPath"), mount.mount_path(), "must be unique"));
         }
         paths.push(mount.mount_path());
-        for device in container.volume_devices().iter() {
-            if device.name() == mount.name() {
-                errors.push(FieldError::invalid(
-                    &at.child("name"),
-                    mount.name(),
-                    "must not already exist in volumeDevices",
-                ));
-            }
-            if device.device_path() == mount.mount_path() {
-                let text = "must not already exist as a path in volumeDevices";
-                errors.push(FieldError::invalid(&at.child("mountPath"), mount.mount_path(), text));
-            }
+        for _ in device_names.times(mount.name(), errors) {
+            errors.push(FieldError::invalid(
+                &at.child("name"),
+                mount.name(),
+                "must not already exist in volumeDevices",
+            ));
+        }
+        for _ in device_paths.times(mount.mount_path(), errors) {
+            let text = "must not already exist as a path in volumeDevices";
+            errors.push(FieldError::invalid(&at.child("mountPath"), mount.mount_path(), text));
         }
         if !mount.sub_path().is_empty() {
             descending(mount.sub_path(), &path.child("subPath"), errors);
@@ -155,7 +158,10 @@ fn mounts(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn devices(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let (mut names, mut paths): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    let (mut names, mut paths): (Seen<&str>, Seen<&str>) = (Seen::new(), Seen::new());
+    let mounts = container.volume_mounts();
+    let (mount_names, mount_paths) =
+        (Counts::of(mounts.iter().map(|m| m.name())), Counts::of(mounts.iter().map(|m| m.mount_path())));
     for (i, device) in container.volume_devices().iter().enumerate() {
         let at = path.index(i);
         let (name, device_path) = (device.name(), device.device_path());
@@ -177,14 +183,12 @@ fn devices(container: Container<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         }
         names.push(name);
         paths.push(device_path);
-        for mount in container.volume_mounts().iter() {
-            if mount.name() == name {
-                errors.push(FieldError::invalid(&at.child("name"), name, "must not already exist in volumeMounts"));
-            }
-            if mount.mount_path() == device_path {
-                let text = "must not already exist as a path in volumeMounts";
-                errors.push(FieldError::invalid(&at.child("devicePath"), device_path, text));
-            }
+        for _ in mount_names.times(name, errors) {
+            errors.push(FieldError::invalid(&at.child("name"), name, "must not already exist in volumeMounts"));
+        }
+        for _ in mount_paths.times(device_path, errors) {
+            let text = "must not already exist as a path in volumeMounts";
+            errors.push(FieldError::invalid(&at.child("devicePath"), device_path, text));
         }
     }
 }
@@ -227,7 +231,7 @@ pub(super) fn user_id(id: i64, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// When a change of resources restarts the container (upstream `validateResizePolicy`).
 pub(super) fn resize_policy(container: Container<'_>, never_restarts: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, policy) in container.resize_policy().iter().enumerate() {
         if seen.contains(&policy.resource_name()) {
             errors.push(FieldError::duplicate(&path.index(i), policy.resource_name()));
@@ -249,9 +253,39 @@ pub(super) fn resize_policy(container: Container<'_>, never_restarts: bool, path
     }
 }
 
+/// The volumes of a pod by name; of equal names the first counts.
+pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
+
+/// Puts the volumes of a pod in order of their names, once for all its containers.
+pub(super) fn by_name(volumes: &[Value]) -> Volumes<'_> {
+    let mut out = Volumes::new();
+    for volume in volumes {
+        if let Some(name) = volume.get("name").and_then(Value::as_str) {
+            out.entry(name).or_insert(volume);
+        }
+    }
+    out
+}
+
+/// How often each text stands in a list.
+struct Counts<'a>(HashMap<&'a str, usize>);
+
+impl<'a> Counts<'a> {
+    fn of(texts: impl Iterator<Item = &'a str>) -> Self {
+        let mut out = HashMap::new();
+        texts.for_each(|text| *out.entry(text).or_default() += 1);
+        Self(out)
+    }
+
+    /// Upstream reports a text as often as it stands in the other list; where no more errors are taken, none needs to be made.
+    fn times(&self, text: &str, errors: &ErrorList) -> std::ops::Range<usize> {
+        0..if errors.is_full() { 0 } else { self.0.get(text).copied().unwrap_or_default() }
+    }
+}
+
 /// Volumes that a container names must exist.
-pub(super) fn volumes(container: Container<'_>, volumes: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
-    let find = |name: &str| volumes.iter().find(|v| v.get("name").and_then(Value::as_str) == Some(name));
+pub(super) fn volumes(container: Container<'_>, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let find = |name: &str| volumes.get(name);
     for (i, mount) in container.volume_mounts().iter().enumerate() {
         if find(mount.name()).is_none() {
             errors.push(FieldError::not_found(&path.child("volumeMounts").index(i).child("name"), mount.name()));

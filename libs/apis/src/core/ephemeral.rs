@@ -5,6 +5,7 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, PodSpec};
 use oarlock_schema::{Struct, Value, canonical, type_named};
 
+use super::pod_spec::Known;
 use super::{container, resources};
 
 /// Fields that only containers of the workload have, in upstream's order.
@@ -42,7 +43,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// Upstream `validateEphemeralContainers`, without what the container alone can tell.
-pub(super) fn in_spec(spec: PodSpec<'_>, claims: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn in_spec(spec: PodSpec<'_>, known: &Known<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if spec.ephemeral_containers().is_empty() {
         return;
     }
@@ -54,8 +55,8 @@ pub(super) fn in_spec(spec: PodSpec<'_>, claims: &[&str], path: &Path<'_>, error
         let at = path.index(i);
         if let Some(common) = as_container(node) {
             let common = Container::new(&common);
-            resources::requirements(common.resources(), false, claims, &at.child("resources"), errors);
-            container::volumes(common, spec.volumes().values(), &at, errors);
+            resources::requirements(common.resources(), false, &known.claims, &at.child("resources"), errors);
+            container::volumes(common, &known.volumes, &at, errors);
             let never = spec.restart_policy() == "Never";
             container::resize_policy(common, never, &at.child("resizePolicy"), errors);
             container::proc_mount(common, spec.host_users(), &at, errors);

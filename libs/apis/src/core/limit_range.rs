@@ -5,6 +5,8 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{LimitRangeItem, LimitRangeSpec};
 use oarlock_schema::{Map, Struct, Value};
 
+use crate::rules::Seen;
+
 /// For containers the maximum is the default limit, and the default limit, then the minimum, the default request (upstream
 /// `SetDefaults_LimitRangeItem`).
 pub fn default(node: &mut Struct) {
@@ -32,7 +34,7 @@ fn fill(into: &mut Map, from: &Map) {
 /// Upstream `ValidateLimitRange`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = LimitRangeSpec::new(node);
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, limit) in spec.limits().iter().enumerate() {
         let at = path.child("limits");
         let at = at.index(i);
@@ -55,6 +57,7 @@ fn item(limit: LimitRangeItem<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         ("maxLimitRequestRatio", limit.max_limit_request_ratio()),
     ];
     let mut keys: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (field, list) in lists {
         let at = path.child(field);
         if pod && field.starts_with("default") {
@@ -69,7 +72,7 @@ fn item(limit: LimitRangeItem<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             } else {
                 super::resources::name(key, &at.key(key), errors);
             }
-            if !keys.contains(&key) {
+            if !seen.again(key) {
                 keys.push(key);
             }
         }

@@ -10,7 +10,7 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Node, Taint};
 use oarlock_schema::{Struct, Value};
 
-use crate::rules::{formats, one_of, qualified};
+use crate::rules::{Seen, formats, one_of, qualified};
 
 /// All of the capacity is allocatable unless the node says otherwise (upstream `SetDefaults_NodeStatus`).
 pub fn default(node: &mut Struct) {
@@ -24,7 +24,7 @@ pub fn default(node: &mut Struct) {
 /// Upstream `ValidateNode`, which puts taints below `metadata`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let node = Node::new(node);
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen: Seen<(&str, &str)> = Seen::new();
     for (i, taint) in node.spec().taints().iter().enumerate() {
         let at = path.child("metadata");
         let at = at.child("taints");

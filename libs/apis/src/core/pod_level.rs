@@ -16,7 +16,7 @@ pub(super) fn validate(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorLis
         let text = "claims may not be set for Resources at pod-level";
         errors.push(FieldError::forbidden(&path.child("claims"), text));
     }
-    let claims: Vec<&str> = spec.resource_claims().iter().map(|claim| claim.name()).collect();
+    let claims = spec.resource_claims().iter().map(|claim| claim.name()).collect();
     resources::requirements(own, true, &claims, path, errors);
     consistency(spec, own, path, errors);
 }

@@ -6,7 +6,7 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, PodSpec, PodSpecMut};
 
 use super::{container, probe, resources};
-use crate::rules::{self, formats, labels, optional_subdomain, range, show};
+use crate::rules::{self, Seen, formats, labels, optional_subdomain, range, show};
 
 /// The old name of the service account mirrors the new one (upstream: `Convert_v1_PodSpec_To_core_PodSpec` and back).
 pub fn default(node: &mut Struct) {
@@ -37,7 +37,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn volumes(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, volume) in spec.volumes().iter().enumerate() {
         let name = volume.name();
         if !name.is_empty() && seen.contains(&name) {
@@ -64,22 +64,25 @@ fn containers(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if spec.containers().is_empty() {
         errors.push(FieldError::required(&path.child("containers"), ""));
     }
-    let claims: Vec<&str> = spec.resource_claims().iter().map(|c| c.name()).collect();
-    let mut names: Vec<&str> = Vec::with_capacity(spec.containers().len());
-    let mut host_ports: Vec<(&str, &str, i64)> = Vec::new();
+    let known = Known {
+        claims: spec.resource_claims().iter().map(|c| c.name()).collect(),
+        volumes: container::by_name(spec.volumes().values()),
+    };
+    let mut names: Seen<&str> = Seen::new();
+    let mut host_ports = Seen::new();
     for (i, one) in spec.containers().iter().enumerate() {
         let list = path.child("containers");
         let at = list.index(i);
-        common(spec, one, &claims, &mut names, &at, errors);
+        common(spec, one, &known, &mut names, &at, errors);
         probe::of_container(one, spec.termination_grace_period_seconds(), &at, errors);
         conflicts(one, &mut host_ports, &at, errors);
     }
     for (i, one) in spec.init_containers().iter().enumerate() {
         let list = path.child("initContainers");
         let at = list.index(i);
-        common(spec, one, &claims, &mut names, &at, errors);
+        common(spec, one, &known, &mut names, &at, errors);
         // Init containers run one after the other, so each may have the same ports.
-        conflicts(one, &mut Vec::new(), &at, errors);
+        conflicts(one, &mut Seen::new(), &at, errors);
         if one.restart_policy() == Some("Always") {
             probe::of_container(one, spec.termination_grace_period_seconds(), &at, errors);
             continue;
@@ -97,14 +100,20 @@ fn containers(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             ));
         }
     }
-    super::ephemeral::in_spec(spec, &claims, &path.child("ephemeralContainers"), errors);
+    super::ephemeral::in_spec(spec, &known, &path.child("ephemeralContainers"), errors);
+}
+
+/// What containers may name.
+pub(super) struct Known<'a> {
+    pub(super) claims: std::collections::BTreeSet<&'a str>,
+    pub(super) volumes: container::Volumes<'a>,
 }
 
 fn common<'a>(
     spec: PodSpec<'a>,
     one: Container<'a>,
-    claims: &[&str],
-    names: &mut Vec<&'a str>,
+    known: &Known<'_>,
+    names: &mut Seen<&'a str>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -115,8 +124,8 @@ fn common<'a>(
     if let Some(policy) = one.restart_policy() {
         rules::one_of(policy, &["Always", "Never", "OnFailure"], &path.child("restartPolicy"), errors);
     }
-    resources::requirements(one.resources(), false, claims, &path.child("resources"), errors);
-    container::volumes(one, spec.volumes().values(), path, errors);
+    resources::requirements(one.resources(), false, &known.claims, &path.child("resources"), errors);
+    container::volumes(one, &known.volumes, path, errors);
     container::resize_policy(one, spec.restart_policy() == "Never", &path.child("resizePolicy"), errors);
     if spec.host_network() {
         for (i, port) in one.ports().iter().enumerate() {
@@ -134,7 +143,7 @@ fn common<'a>(
 /// Containers that run together may not take the same port of the node.
 fn conflicts<'a>(
     one: Container<'a>,
-    taken: &mut Vec<(&'a str, &'a str, i64)>,
+    taken: &mut Seen<(&'a str, &'a str, i64)>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -233,7 +242,7 @@ fn security(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(policy) = context.se_linux_change_policy() {
         rules::one_of(policy, &["Recursive"], &at.child("seLinuxChangePolicy"), errors);
     }
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, sysctl) in context.sysctls().iter().enumerate() {
         let list = at.child("sysctls");
         let here = list.index(i);

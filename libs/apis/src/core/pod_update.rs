@@ -6,7 +6,7 @@ use oarlock_schema::views::core_v1::{Pod, PodSpec, PodSpecMut};
 use oarlock_schema::{Struct, Value};
 use oarlock_seeded_bug::seeded_bug;
 
-use crate::rules::range;
+use crate::rules::{Seen, range};
 
 const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
@@ -65,8 +65,9 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
         return;
     }
     tolerations(now, before, &at.child("tolerations"), errors);
+    let gates: Seen<&str> = before.scheduling_gates().iter().map(|known| known.name()).collect();
     for (i, gate) in now.scheduling_gates().iter().enumerate() {
-        if !before.scheduling_gates().iter().any(|known| known.name() == gate.name()) {
+        if !gates.contains(&gate.name()) {
             let text = format!("only deletion is allowed, but found new scheduling gate '{}'", gate.name());
             errors.push(FieldError::forbidden(&at.child("schedulingGates").index(i).child("name"), text));
         }
@@ -98,10 +99,11 @@ fn deadline(now: PodSpec<'_>, before: PodSpec<'_>, path: &Path<'_>, errors: &mut
 }
 
 fn tolerations(now: PodSpec<'_>, before: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let same =
-        |a: &Value, b: &Value| ["key", "operator", "value", "effect"].iter().all(|field| a.get(field) == b.get(field));
-    let kept = |old: &Value| now.tolerations().values().iter().any(|new| same(new, old));
-    if !before.tolerations().values().iter().all(kept) {
+    fn key(toleration: &Value) -> [Option<&str>; 4] {
+        ["key", "operator", "value", "effect"].map(|field| toleration.get(field).and_then(Value::as_str))
+    }
+    let kept: Seen<[Option<&str>; 4]> = now.tolerations().values().iter().map(key).collect();
+    if !before.tolerations().values().iter().all(|old| kept.contains(&key(old))) {
         errors
             .push(FieldError::forbidden(path, "existing toleration can not be modified except its tolerationSeconds"));
     }

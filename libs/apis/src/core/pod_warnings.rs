@@ -1,11 +1,15 @@
 //! What pods and templates are warned about (upstream `pkg/api/pod/warnings.go`).
 
+use std::collections::BTreeMap;
+
 use oarlock_meta::Path;
 use oarlock_meta::quote::quote;
 use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, PodSpec, Volume};
 use oarlock_schema::views::meta_v1::ObjectMeta;
+
+use crate::rules::Seen;
 
 /// Labels of nodes that got new names.
 const OLD_NODE_LABELS: &[(&str, &str)] = &[
@@ -101,7 +105,7 @@ fn volume_warnings(volume: Volume<'_>, path: &Path<'_>, texts: &mut Vec<String>)
 }
 
 fn secrets(spec: PodSpec<'_>, path: &Path<'_>, texts: &mut Vec<String>) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, secret) in spec.image_pull_secrets().iter().enumerate() {
         let (name, at) = (secret.name(), path.index(i));
         if name.is_empty() {
@@ -129,8 +133,9 @@ fn container_warnings(container: Container<'_>, path: &Path<'_>, texts: &mut Vec
         }
     }
     let env: Vec<_> = container.env().iter().collect();
+    let mut names = Seen::new();
     for (i, var) in env.iter().enumerate() {
-        let earlier = env.iter().take(i).any(|other| other.name() == var.name());
+        let earlier = names.again(var.name());
         // A definition that refers to the one before it is meant.
         if earlier && !var.value().contains(&format!("$({})", var.name())) {
             let text =
@@ -139,12 +144,11 @@ fn container_warnings(container: Container<'_>, path: &Path<'_>, texts: &mut Vec
         }
     }
     let ports: Vec<_> = container.ports().iter().collect();
+    let mut first_of = BTreeMap::new();
     for (i, port) in ports.iter().enumerate() {
-        let same = |other: &oarlock_schema::views::core_v1::ContainerPort<'_>| {
-            (other.container_port(), other.protocol()) == (port.container_port(), port.protocol())
-                && (other.host_ip(), other.host_port()) == (port.host_ip(), port.host_port())
-        };
-        if let Some(first) = ports.iter().take(i).position(same) {
+        let same = (port.container_port(), port.protocol(), port.host_ip(), port.host_port());
+        let first = *first_of.entry(same).or_insert(i);
+        if first != i {
             let list = path.child("ports");
             texts.push(format!("{}: duplicate port definition with {}", list.index(i), list.index(first)));
         }

@@ -28,11 +28,18 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let scopes: Vec<&str> = spec.scopes().iter().collect();
     let at = path.child("scopes");
     let shown = || Raw(show::items(spec.scopes().values()));
+    // Each error shows all scopes, and there is one for each scope and amount that do not go together.
     for scope in &scopes {
+        if errors.is_full() {
+            break;
+        }
         if !SCOPES.contains(scope) {
             errors.push(FieldError::invalid(&at, shown(), "unsupported scope"));
         }
         for _ in spec.hard().iter().filter(|(name, _)| !fits(scope, name)) {
+            if errors.is_full() {
+                break;
+            }
             errors.push(FieldError::invalid(&at, shown(), "unsupported scope applied to resource"));
         }
     }

@@ -1,11 +1,13 @@
 //! Requests and limits.
 
+use std::collections::BTreeSet;
+
 use oarlock_meta::quantity::Format;
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
 use oarlock_schema::views::core_v1::ResourceRequirements;
 use oarlock_schema::{Struct, Value};
 
-use crate::rules::{label, qualified, quantity};
+use crate::rules::{Seen, label, qualified, quantity};
 
 /// Amounts finer than a thousandth are rounded up (upstream `SetDefaults_ResourceList`).
 pub fn default(node: &mut Struct) {
@@ -138,7 +140,7 @@ pub(crate) fn amount(resource: &str, text: &str, path: &Path<'_>, errors: &mut E
 pub(super) fn requirements(
     resources: ResourceRequirements<'_>,
     whole_pod: bool,
-    claims: &[&str],
+    claims: &BTreeSet<&str>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
@@ -199,8 +201,10 @@ fn divisible(resource: &str, text: &str) -> bool {
     size > 0 && amount > 0 && amount % size == 0
 }
 
-fn claim_names(resources: ResourceRequirements<'_>, known: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+fn claim_names(resources: ResourceRequirements<'_>, known: &BTreeSet<&str>, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut seen: Seen<(&str, &str)> = Seen::new();
+    let mut claimed: Seen<&str> = Seen::new();
+    let mut listed: Option<String> = None;
     for (i, claim) in resources.claims().iter().enumerate() {
         let (at, this) = (path.index(i), (claim.name(), claim.request()));
         if this.0.is_empty() {
@@ -211,21 +215,23 @@ fn claim_names(resources: ResourceRequirements<'_>, known: &[&str], path: &Path<
             label(this.1, &at.child("request"), errors);
         }
         // A claim as a whole overlaps with every request in it.
-        let overlap = seen
-            .iter()
-            .any(|(name, request)| *name == this.0 && (request.is_empty() || this.1.is_empty() || *request == this.1));
+        let overlap = if this.1.is_empty() {
+            claimed.contains(&this.0)
+        } else {
+            seen.contains(&this) || seen.contains(&(this.0, ""))
+        };
         if overlap {
             errors.push(FieldError::duplicate(&at, this.0));
         }
         seen.push(this);
-        if !known.contains(&this.0) {
+        claimed.push(this.0);
+        if !known.contains(&this.0) && !errors.is_full() {
             let mut error = FieldError::not_found(&at, this.0);
             error.detail = if known.is_empty() {
                 "must be one of the names in pod.spec.resourceClaims which is empty".to_owned()
             } else {
-                let mut sorted = known.to_vec();
-                sorted.sort_unstable();
-                format!("must be one of the names in pod.spec.resourceClaims: {}", sorted.join(", "))
+                let all = || known.iter().copied().collect::<Vec<_>>().join(", ");
+                format!("must be one of the names in pod.spec.resourceClaims: {}", listed.get_or_insert_with(all))
             };
             errors.push(error);
         }

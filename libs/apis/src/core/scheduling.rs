@@ -9,7 +9,7 @@ use oarlock_schema::views::core_v1::{
 };
 use oarlock_schema::views::{List, View, meta_v1};
 
-use crate::rules::{each, label, one_of, qualified, subdomain};
+use crate::rules::{Seen, each, label, one_of, qualified, subdomain};
 
 /// Upstream `ValidateTolerations`.
 pub fn validate_toleration(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
@@ -141,8 +141,9 @@ pub fn validate_pod_term(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     label_keys(term.match_label_keys(), "matchLabelKeys", term.label_selector(), path, errors);
     label_keys(term.mismatch_label_keys(), "mismatchLabelKeys", term.label_selector(), path, errors);
     super::label_keys::once(term.match_label_keys(), term.label_selector(), path, errors);
+    let mismatched: Seen<&str> = term.mismatch_label_keys().iter().collect();
     for (i, key) in term.match_label_keys().iter().enumerate() {
-        if term.mismatch_label_keys().iter().any(|other| other == key) {
+        if mismatched.contains(&key) {
             let text = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.push(FieldError::invalid(&path.child("matchLabelKeys").index(i), key, text));
         }
@@ -181,14 +182,14 @@ fn label_keys(
 /// Upstream `validateTopologySpreadConstraints`.
 pub(super) fn spread(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let all = spec.topology_spread_constraints();
-    for (i, constraint) in all.iter().enumerate() {
+    let key = |one: TopologySpreadConstraint<'_>| (one.topology_key().to_owned(), one.when_unsatisfiable().to_owned());
+    // Upstream reports a constraint that comes again, and not the one that repeats it.
+    let mut seen = Seen::new();
+    let comes_again: Vec<bool> = all.iter().rev().map(|one| seen.again(key(one))).collect();
+    for ((i, constraint), again) in all.iter().enumerate().zip(comes_again.into_iter().rev()) {
         let at = path.index(i);
         one_spread(constraint, &at, errors);
-        let same = |other: TopologySpreadConstraint<'_>| {
-            (other.topology_key(), other.when_unsatisfiable())
-                == (constraint.topology_key(), constraint.when_unsatisfiable())
-        };
-        if all.iter().skip(i + 1).any(same) {
+        if again {
             let shown = format!("{{{}, {}}}", constraint.topology_key(), constraint.when_unsatisfiable());
             errors.push(FieldError::duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), shown));
         }
@@ -230,7 +231,7 @@ fn one_spread(constraint: TopologySpreadConstraint<'_>, path: &Path<'_>, errors:
 
 /// Gates that keep a pod from being scheduled.
 pub(super) fn gates(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: Seen<&str> = Seen::new();
     for (i, gate) in spec.scheduling_gates().iter().enumerate() {
         qualified(gate.name(), &path.index(i), errors);
         if seen.contains(&gate.name()) {

@@ -9,7 +9,7 @@ use oarlock_schema::views::core_v1::{
 };
 use oarlock_schema::{IntOrStr, Struct};
 
-use crate::rules::{self, formats, labels, one_of, port, port_or_name, qualified, show, subdomain};
+use crate::rules::{self, Seen, formats, labels, one_of, port, port_or_name, qualified, show, subdomain};
 
 /// Reachable from outside the cluster (upstream `service.ExternallyAccessible`).
 fn external(spec: ServiceSpec<'_>) -> bool {
@@ -113,9 +113,9 @@ fn ports(spec: ServiceSpec<'_>, headless: bool, path: &Path<'_>, errors: &mut Er
         errors.push(FieldError::required(&at, ""));
     }
     let several = spec.ports().len() > 1;
-    let mut names: Vec<&str> = Vec::new();
-    let mut seen: Vec<(&str, i64)> = Vec::new();
-    let mut node_ports: Vec<(&str, i64)> = Vec::new();
+    let mut names: Seen<&str> = Seen::new();
+    let mut seen: Seen<(&str, i64)> = Seen::new();
+    let mut node_ports: Seen<(&str, i64)> = Seen::new();
     for (i, one) in spec.ports().iter().enumerate() {
         let here = at.index(i);
         one_port(one, several, headless, &here, errors);
@@ -188,10 +188,11 @@ fn external_name(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList)
 fn addresses(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("clusterIPs");
     let list = spec.cluster_ips();
+    let mut families = Seen::new();
     for (i, family) in spec.ip_families().iter().enumerate() {
         let here = path.child("ipFamilies");
         one_of(family, &["IPv4", "IPv6"], &here.index(i), errors);
-        if spec.ip_families().iter().take(i).any(|other| other == family) {
+        if families.again(family) {
             errors.push(FieldError::duplicate(&here.index(i), family));
         }
     }

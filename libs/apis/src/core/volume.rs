@@ -10,7 +10,7 @@ use oarlock_schema::views::core_v1::{
 use oarlock_schema::views::{List, View};
 
 use super::env;
-use crate::rules::{self, descending, file_mode, image, no_backsteps, non_reserved, range};
+use crate::rules::{self, Seen, descending, file_mode, image, no_backsteps, non_reserved, range};
 
 /// Fields of a pod that a volume may show.
 const FIELDS: &[&str] =
@@ -142,7 +142,7 @@ fn downward_files(files: List<'_, DownwardAPIVolumeFile<'_>>, path: &Path<'_>, e
 pub fn validate_projected(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let source = ProjectedVolumeSource::new(node);
     file_mode(source.default_mode(), &path.child("defaultMode"), errors);
-    let mut paths: Vec<&str> = Vec::new();
+    let mut paths: Seen<&str> = Seen::new();
     let mut claim = |file, owner: &str, errors: &mut ErrorList| {
         if paths.contains(&file) && !file.is_empty() {
             errors.push(FieldError::invalid(path, owner, "conflicting duplicate paths"));

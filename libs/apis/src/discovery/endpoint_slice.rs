@@ -5,7 +5,7 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::discovery_v1::{Endpoint, EndpointSlice};
 
-use crate::rules::{address, label, qualified, subdomain};
+use crate::rules::{Seen, address, label, qualified, subdomain};
 
 /// Most endpoints in one slice.
 const MAX_ENDPOINTS: usize = 1000;
@@ -29,7 +29,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(FieldError::too_many(&ports, slice.ports().len(), MAX_PORTS));
         return;
     }
-    let mut names: Vec<&str> = Vec::new();
+    let mut names: Seen<&str> = Seen::new();
     for (i, port) in slice.ports().iter().enumerate() {
         let (at, name) = (ports.index(i), port.name().unwrap_or(""));
         if !name.is_empty() {

@@ -7,7 +7,7 @@ use oarlock_schema::views::meta_v1::ObjectMeta;
 use oarlock_schema::{Obj, Resource};
 
 use crate::kind::KindRules;
-use crate::rules::show;
+use crate::rules::{Seen, show};
 
 /// All annotations of an object together, in bytes.
 const ANNOTATIONS_MAX: usize = 256 * 1024;
@@ -122,8 +122,8 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj, errors: &mut E
         }
     }
     if old.deletion_timestamp().is_some_and(|t| !t.is_empty()) {
-        let added: Vec<&str> =
-            new.finalizers().iter().filter(|f| !old.finalizers().iter().any(|known| known == *f)).collect();
+        let known: Seen<&str> = old.finalizers().iter().collect();
+        let added: Vec<&str> = new.finalizers().iter().filter(|f| !known.contains(f)).collect();
         if !added.is_empty() {
             let list = added.iter().map(|f| format!("\"{f}\"")).collect::<Vec<_>>().join(", ");
             let text = format!(
@@ -190,6 +190,8 @@ fn owners(meta: ObjectMeta<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         if owner.controller() == Some(true) {
             let me = format!("{}/{}", owner.kind(), owner.name());
             match &controller {
+                // The error shows all references.
+                Some(_) if errors.is_full() => {}
                 Some(first) => errors.push(FieldError::invalid(
                     path,
                     Raw(show::items(meta.owner_references().values())),

@@ -44,14 +44,40 @@ pub fn decode_message(bytes: &[u8], ty: TypeRef) -> Result<Struct, DecodeError> 
     structure(bytes, plan(ty), Struct::with_capacity(ty, 8), 0).map_err(|error| *error)
 }
 
-pub(super) fn structure(bytes: &[u8], plan: &Message, mut node: Struct, depth: u32) -> Result<Struct, Bad> {
-    fields(bytes, plan, &mut node, depth)?;
+pub(super) fn structure(bytes: &[u8], plan: &Message, node: Struct, depth: u32) -> Result<Struct, Bad> {
+    structure_of(&[bytes], plan, node, depth)
+}
+
+/// A struct field that came before, with the messages that it held since.
+type Again<'a> = (&'a Slot, TypeRef, Vec<&'a [u8]>);
+
+/// Reads a message that comes in parts on top of `node`. A field may come as often as the body has room for, and each time the struct would have to
+/// be completed anew; so its parts are kept and read together.
+fn structure_of(parts: &[&[u8]], plan: &Message, mut node: Struct, depth: u32) -> Result<Struct, Bad> {
+    let mut again = Vec::new();
+    for part in parts {
+        fields(part, plan, &mut node, depth, &mut again)?;
+    }
+    for (slot, ty, parts) in again {
+        let at = node.entry(slot.id, || Value::Null);
+        let old = match std::mem::take(at) {
+            Value::Struct(old) => old,
+            _ => Struct::with_capacity(ty, 4),
+        };
+        *at = Value::Struct(structure_of(&parts, slot.child(ty), old, depth + 1)?);
+    }
     finish_maps(&mut node);
     canonical::settle(&mut node);
     Ok(node)
 }
 
-fn fields(bytes: &[u8], plan: &Message, node: &mut Struct, depth: u32) -> Result<(), Bad> {
+fn fields<'a>(
+    bytes: &'a [u8],
+    plan: &'a Message,
+    node: &mut Struct,
+    depth: u32,
+    again: &mut Vec<Again<'a>>,
+) -> Result<(), Bad> {
     if depth > MAX_DEPTH {
         return Err(malformed("nested too deeply"));
     }
@@ -60,8 +86,17 @@ fn fields(bytes: &[u8], plan: &Message, node: &mut Struct, depth: u32) -> Result
         let (number, kind) = reader.tag()?;
         match plan.get(number) {
             None => reader.skip(number, kind)?,
-            Some(Target::Inline(inner)) => fields(reader.bytes(number, kind)?, inner, node, depth + 1)?,
-            Some(Target::Field(slot)) => store(&mut reader, kind, slot, node, depth)?,
+            Some(Target::Inline(inner)) => fields(reader.bytes(number, kind)?, inner, node, depth + 1, again)?,
+            Some(Target::Field(slot)) => match &slot.def.shape {
+                Shape::Struct(ty) if node.field(slot.id).is_some_and(|old| old.as_struct().is_some()) => {
+                    let part = reader.bytes(number, kind)?;
+                    match again.iter_mut().find(|(known, ..)| known.id == slot.id) {
+                        Some((_, _, parts)) => parts.push(part),
+                        None => again.push((slot, ty, vec![part])),
+                    }
+                }
+                _ => store(&mut reader, kind, slot, node, depth)?,
+            },
         }
     }
     Ok(())

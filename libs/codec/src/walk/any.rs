@@ -26,7 +26,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 Num::Text(text) => match text.parse::<f64>() {
                     Ok(n) if n.is_finite() => number::float(n),
                     _ => {
-                        self.save(frame.type_error(&format!("number {text}"), "float64"));
+                        self.save(|| frame.type_error(&format!("number {text}"), "float64"));
                         Value::Null
                     }
                 },

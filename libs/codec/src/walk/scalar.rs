@@ -33,8 +33,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         match value {
             Some(value) => *slot = value,
             None => {
-                let text = frame.type_error(&format!("number {}", text_of(number)), &super::go_type(shape));
-                self.save(text);
+                self.save(|| frame.type_error(&format!("number {}", text_of(number)), &super::go_type(shape)));
             }
         }
         Ok(())
@@ -50,7 +49,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
             }
             match base64::decode(text.as_bytes()) {
                 Ok(bytes) => *slot = Value::from(base64::encode(&bytes)),
-                Err(at) => self.save(format!("illegal base64 data at input byte {at}")),
+                Err(at) => self.save(|| format!("illegal base64 data at input byte {at}")),
             }
             return Ok(());
         }
@@ -75,7 +74,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 }
             };
             bytes.push(0);
-            self.save(frame.type_error(&what, "uint8"));
+            self.save(|| frame.type_error(&what, "uint8"));
         }
         self.depth -= 1;
         *slot = Value::from(base64::encode(&bytes));

@@ -223,13 +223,10 @@ fn merge(entries: ThinVec<(Str, Value)>, merged: Vec<Value>) -> Result<Map, Deco
     if merged.is_empty() {
         return Ok(Map::from_entries(entries));
     }
-    let mut all = ThinVec::new();
+    let mut maps = Vec::new();
     let mut add = |value: Value| match value {
         Value::Map(map) => {
-            // Earlier maps win over later ones; `from_entries` keeps the last.
-            let mut with: ThinVec<(Str, Value)> = map.entries().iter().cloned().collect();
-            with.append(&mut all);
-            all = with;
+            maps.push(map);
             Ok(())
         }
         _ => Err(refuse("map merge requires map or sequence of maps as the value")),
@@ -240,8 +237,9 @@ fn merge(entries: ThinVec<(Str, Value)>, merged: Vec<Value>) -> Result<Map, Deco
             value => add(value)?,
         }
     }
-    all.extend(entries);
-    Ok(Map::from_entries(all))
+    // Earlier maps win over later ones, and the map's own entries over both; `from_entries` keeps the last.
+    let merged = maps.iter().rev().flat_map(|map| map.entries().iter().cloned());
+    Ok(Map::from_entries(merged.chain(entries).collect()))
 }
 
 fn key_text(value: Value) -> Result<Str, DecodeError> {

@@ -2,8 +2,9 @@
 
 use compact_str::CompactString;
 use num_bigint::BigInt;
+use oarlock_seeded_bug::seeded_bug;
 
-use super::{Format, Mantissa, ParseQuantityError, Quantity};
+use super::{Format, MAX_ALIGN, Mantissa, ParseQuantityError, Quantity};
 
 /// What a text is made of.
 struct Parts<'a> {
@@ -14,6 +15,10 @@ struct Parts<'a> {
     fraction: &'a str,
     suffix: &'a str,
 }
+
+/// As many digits as a number may have between its first and its last that are no zeros. To read a number costs the square of these digits, since
+/// arithmetic on big integers has another base. Upstream reads as many as the body holds and is as slow; no resource comes in amounts with more than 40.
+const MAX_DIGITS: usize = 1000;
 
 fn digits(bytes: &[u8], from: usize) -> usize {
     bytes.iter().skip(from).take_while(|b| b.is_ascii_digit()).count() + from
@@ -81,10 +86,10 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseQuantityError> {
     let places = i32::try_from(fraction.len()).map_err(|_| ParseQuantityError::Numeric)?;
     let length = whole.len() + fraction.len();
     if format == Format::BinarySi {
-        return Ok(binary(&parts, text, u32::try_from(power).unwrap_or_default(), places));
+        return binary(&parts, text, u32::try_from(power).unwrap_or_default(), places);
     }
-    let exponent = power.checked_sub(places).ok_or(ParseQuantityError::Numeric)?;
-    let mantissa = mantissa(&parts);
+    let (mantissa, zeros) = mantissa(&parts)?;
+    let exponent = power.checked_sub(places).and_then(|n| n.checked_add(zeros)).ok_or(ParseQuantityError::Numeric)?;
     if length <= 18 && exponent >= -9 {
         let ends_in_thousand = if fraction.is_empty() {
             whole.ends_with("000")
@@ -103,16 +108,31 @@ fn joined_ends_in_thousand(whole: &str, fraction: &str) -> bool {
     whole.bytes().chain(fraction.bytes()).rev().take(3).filter(|b| *b == b'0').count() == 3
 }
 
-fn mantissa(parts: &Parts<'_>) -> Mantissa {
+/// The digits as one number, and how many zeros behind them were left out.
+fn mantissa(parts: &Parts<'_>) -> Result<(Mantissa, i32), ParseQuantityError> {
+    /// Every number of so many digits is an `i128`.
+    const SMALL: usize = 38;
     let Parts { negative, whole, fraction, .. } = parts;
-    let digits = || whole.bytes().chain(fraction.bytes()).map(|b| b - b'0');
-    if whole.len() + fraction.len() <= 38 {
-        let n = digits().fold(0_i128, |n, digit| n * 10 + i128::from(digit));
-        return Mantissa::Small(if *negative { -n } else { n });
+    let small = |digits: &mut dyn Iterator<Item = u8>| {
+        let n = digits.fold(0_i128, |n, digit| n * 10 + i128::from(digit));
+        Mantissa::Small(if *negative { -n } else { n })
+    };
+    let mut digits = whole.bytes().chain(fraction.bytes()).map(|b| b - b'0');
+    if whole.len() + fraction.len() <= SMALL {
+        return Ok((small(&mut digits), 0));
+    }
+    let mut digits: Vec<u8> = digits.skip_while(|digit| *digit == 0).collect();
+    let zeros = digits.iter().rev().take_while(|digit| **digit == 0).count();
+    digits.truncate(digits.len() - zeros);
+    let zeros = i32::try_from(zeros).map_err(|_| ParseQuantityError::Numeric)?;
+    if digits.len() <= SMALL {
+        return Ok((small(&mut digits.into_iter()), zeros));
+    }
+    if digits.len() > MAX_DIGITS && !seeded_bug!("digits_without_bound") {
+        return Err(ParseQuantityError::Numeric);
     }
     let sign = if *negative { num_bigint::Sign::Minus } else { num_bigint::Sign::Plus };
-    let digits: Vec<u8> = digits().collect();
-    Mantissa::from_big(BigInt::from_radix_be(sign, &digits, 10).unwrap_or_default())
+    Ok((Mantissa::from_big(BigInt::from_radix_be(sign, &digits, 10).unwrap_or_default()), zeros))
 }
 
 /// Upstream rounds what is finer than nano away from zero: whoever asks for something gets something.
@@ -125,7 +145,11 @@ fn round_to_nano(mantissa: Mantissa, exponent: i32, format: Format) -> Quantity 
     if let Some((n, _)) = exact.at_shift(shift) {
         return Quantity::from_parts(n, -9, format);
     }
-    let divisor = BigInt::from(10).pow(u32::try_from(-shift).unwrap_or(u32::MAX));
+    // No number that was read has as many digits as this, so less than one nano is left of it.
+    let Some(power) = u32::try_from(-shift).ok().filter(|power| *power <= MAX_ALIGN) else {
+        return Quantity::from_parts(i128::from(exact.signum()), -9, format);
+    };
+    let divisor = BigInt::from(10).pow(power);
     let big = exact.mantissa.to_big();
     let mut quotient = &big / &divisor;
     if &quotient * &divisor != big {
@@ -134,8 +158,8 @@ fn round_to_nano(mantissa: Mantissa, exponent: i32, format: Format) -> Quantity 
     Quantity { mantissa: Mantissa::from_big(quotient), exponent: -9, format, text: CompactString::const_new("") }
 }
 
-fn binary(parts: &Parts<'_>, text: &str, power: u32, places: i32) -> Quantity {
-    let mantissa = mantissa(parts);
+fn binary(parts: &Parts<'_>, text: &str, power: u32, places: i32) -> Result<Quantity, ParseQuantityError> {
+    let (mantissa, zeros) = mantissa(parts)?;
     // Upstream keeps short whole numbers as written unless they are a multiple of eight.
     let room = 14_i64 - i64::from(power) * 3 / 10 - parts.whole.len() as i64;
     if let Mantissa::Small(n) = mantissa
@@ -145,10 +169,10 @@ fn binary(parts: &Parts<'_>, text: &str, power: u32, places: i32) -> Quantity {
         let keep = n & 7 != 0;
         let kept = if keep { CompactString::new(text) } else { CompactString::const_new("") };
         let mantissa = Mantissa::Small(n << power);
-        return Quantity { mantissa, exponent: 0, format: Format::BinarySi, text: kept };
+        return Ok(Quantity { mantissa, exponent: 0, format: Format::BinarySi, text: kept });
     }
     let scaled = Mantissa::from_big(mantissa.to_big() << power);
-    let mut quantity = round_to_nano(scaled, -places, Format::BinarySi);
+    let mut quantity = round_to_nano(scaled, zeros - places, Format::BinarySi);
     let limit = Quantity::new(i64::MAX, Format::BinarySi);
     let size = if parts.negative { quantity.negated() } else { quantity.clone() };
     if size > limit {
@@ -156,7 +180,7 @@ fn binary(parts: &Parts<'_>, text: &str, power: u32, places: i32) -> Quantity {
     }
     let below_one = size.signum() > 0 && size < Quantity::new(1, Format::BinarySi);
     quantity.format = if below_one { Format::DecimalSi } else { Format::BinarySi };
-    quantity
+    Ok(quantity)
 }
 
 /// A cheap test that accepts most canonical texts in practice (`100m`, `2`, `128Mi`) without parsing them.

@@ -39,7 +39,7 @@ pub enum Operator {
     LessThan,
 }
 
-/// One condition on one label. The values are sorted and distinct.
+/// One condition on one label. The values are sorted and distinct, so that a value is looked up and not searched for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelRequirement {
     /// The label's key.
@@ -105,13 +105,19 @@ impl LabelRequirement {
                 errors.push(FieldError::invalid(&at.index(i).key(key), value, problems.join("; ")));
             }
         }
-        if errors.is_empty() { Ok(Self { key: key.into(), operator, values }) } else { Err(errors) }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut values = values;
+        values.sort_unstable();
+        values.dedup();
+        Ok(Self { key: key.into(), operator, values })
     }
 
     /// Does an object with these labels fulfil it? A missing label fulfils only the negative operators.
     pub fn matches(&self, labels: &(impl Lookup + ?Sized)) -> bool {
         let value = labels.lookup(&self.key);
-        let listed = |value: &str| self.values.iter().any(|one| one == value);
+        let listed = |value: &str| self.values.binary_search_by(|one| one.as_str().cmp(value)).is_ok();
         match self.operator {
             Operator::In | Operator::Equals | Operator::DoubleEquals => value.is_some_and(listed),
             Operator::NotIn | Operator::NotEquals => !value.is_some_and(listed),

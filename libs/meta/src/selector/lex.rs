@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use oarlock_seeded_bug::seeded_bug;
+
 /// A word and what it may mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
@@ -70,22 +72,18 @@ fn scan_word(rest: &str) -> (Token, Cow<'_, str>, usize) {
     (known(word).unwrap_or(Token::Identifier), Cow::Borrowed(word), len)
 }
 
-/// The longest known operator at the start. Symbols that start none are swallowed into one error word.
+/// How many bytes the longest operator of symbols has: `==`, `!=`.
+const LONGEST: usize = 2;
+
+/// The longest known operator at the start, found by looking at no more bytes than the longest operator has: a run of symbols may be as long as
+/// the whole selector, and each of its bytes starts a word.
 fn scan_symbol(rest: &str) -> (Token, Cow<'_, str>, usize) {
-    let run = rest.bytes().take_while(|b| symbol(*b)).count();
-    let mut best = None;
-    for len in 1..=run {
-        match rest.get(..len).map(|word| (word, known(word))) {
-            Some((word, Some(token))) => best = Some((token, word, len)),
-            _ if best.is_some() => break,
-            _ => {}
-        }
-    }
+    let most = if seeded_bug!("operator_looks_at_the_rest") { rest.len() } else { LONGEST };
+    let run = rest.bytes().take(most).take_while(|b| symbol(*b)).count();
+    let best = (1..=run).rev().find_map(|len| rest.get(..len).and_then(|word| Some((known(word)?, word, len))));
     match best {
         Some((token, word, len)) => (token, Cow::Borrowed(word), len),
-        None => {
-            let word = rest.get(..run).unwrap_or_default();
-            (Token::Error, Cow::Owned(format!("error expected: keyword found '{word}'")), run)
-        }
+        // Each symbol is an operator by itself, so this is a symbol that `known` does not know.
+        None => (Token::Error, Cow::Owned(format!("error expected: keyword found '{rest}'")), rest.len()),
     }
 }

@@ -1,5 +1,8 @@
 //! Whether a configuration fits the schema closely enough to be merged (upstream `typed` validation).
 
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
 use oarlock_meta::quote::quote;
 use oarlock_schema::{Shape, Value};
 
@@ -9,9 +12,59 @@ use crate::go_fmt;
 
 /// Upstream's texts for what does not fit, each with its path.
 pub(super) fn problems(value: &Value, atom: Atom) -> Vec<String> {
-    let mut found = Vec::new();
-    check(value, Expect::Atom(atom), "", &mut found);
-    found
+    let mut found = Found::default();
+    check(value, Expect::Atom(atom), &Place::Root, &mut found);
+    found.texts
+}
+
+/// An element among others, in the order of sets.
+struct ByOrder(Element);
+
+impl Ord for ByOrder {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.order(&other.0)
+    }
+}
+impl PartialOrd for ByOrder {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for ByOrder {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for ByOrder {}
+
+/// How many bytes of texts are listed at most: each text has its path, and a key in a path may be as long as the body.
+const MAX_TEXT: usize = 1 << 20;
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    texts: Vec<String>,
+    size: usize,
+}
+
+/// A path that borrows its parent, so that it costs nothing where nothing is wrong.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Name(&'a Place<'a>, &'a str),
+    Element(&'a Place<'a>, &'a Element),
+    Index(&'a Place<'a>, usize),
+}
+
+impl std::fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Root => Ok(()),
+            Place::Name(parent, name) => write!(f, "{parent}.{name}"),
+            Place::Element(parent, element) => write!(f, "{parent}{element}"),
+            Place::Index(parent, i) => write!(f, "{parent}[{i}]"),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -20,11 +73,15 @@ enum Expect {
     Field(Atom, &'static Shape),
 }
 
-fn report(path: &str, text: impl std::fmt::Display, found: &mut Vec<String>) {
-    found.push(if path.is_empty() { text.to_string() } else { format!("{path}: {text}") });
+fn report(path: &Place<'_>, text: impl std::fmt::Display, found: &mut Found) {
+    if found.size < MAX_TEXT {
+        let text = if matches!(path, Place::Root) { text.to_string() } else { format!("{path}: {text}") };
+        found.size += text.len();
+        found.texts.push(text);
+    }
 }
 
-fn check(value: &Value, expect: Expect, path: &str, found: &mut Vec<String>) {
+fn check(value: &Value, expect: Expect, path: &Place<'_>, found: &mut Found) {
     if value.is_null() {
         return;
     }
@@ -40,10 +97,13 @@ fn check(value: &Value, expect: Expect, path: &str, found: &mut Vec<String>) {
     {
         return report(path, text, found);
     }
+    if found.size >= MAX_TEXT {
+        return;
+    }
     match (atom, value) {
         (Atom::Struct(ty), Value::Map(map)) => {
             for (name, value) in map.iter() {
-                let path = format!("{path}.{name}");
+                let path = Place::Name(path, name);
                 // Upstream looks no further in an object once it met an unknown field.
                 let Some((_, def)) = ty.field(name) else {
                     return report(&path, "field not declared in schema", found);
@@ -53,7 +113,7 @@ fn check(value: &Value, expect: Expect, path: &str, found: &mut Vec<String>) {
         }
         (Atom::Map(inner), Value::Map(map)) => {
             for (name, value) in map.iter() {
-                check(value, Expect::Field(Atom::of(inner), inner), &format!("{path}.{name}"), found);
+                check(value, Expect::Field(Atom::of(inner), inner), &Place::Name(path, name), found);
             }
         }
         (Atom::Keyed(_, inner), Value::List(_)) => items(value, atom, Some(inner), path, found),
@@ -64,12 +124,11 @@ fn check(value: &Value, expect: Expect, path: &str, found: &mut Vec<String>) {
 }
 
 /// Values that are owned in one piece still must fit.
-fn inside_leaf(value: &Value, shape: Option<&'static Shape>, path: &str, found: &mut Vec<String>) {
+fn inside_leaf(value: &Value, shape: Option<&'static Shape>, path: &Place<'_>, found: &mut Found) {
     match (shape, value) {
         (Some(Shape::List(inner)), Value::List(items)) => {
             for (i, item) in items.iter().enumerate() {
-                let path = format!("{path}[{i}]");
-                check(item, Expect::Field(whole(inner), inner), &path, found);
+                check(item, Expect::Field(whole(inner), inner), &Place::Index(path, i), found);
             }
         }
         (Some(Shape::Struct(ty)), Value::Map(_)) => check(value, Expect::Atom(Atom::Struct(ty)), path, found),
@@ -85,23 +144,21 @@ fn whole(shape: &'static Shape) -> Atom {
     }
 }
 
-fn items(list: &Value, atom: Atom, inner: Option<&'static Shape>, path: &str, found: &mut Vec<String>) {
-    let mut seen: Vec<Element> = Vec::new();
+fn items(list: &Value, atom: Atom, inner: Option<&'static Shape>, path: &Place<'_>, found: &mut Found) {
+    let mut seen = BTreeSet::new();
     for (i, item) in list.items().iter().enumerate() {
         let element = match item_element(item, atom) {
             Ok(element) => element,
             Err(text) => return report(path, format!("element {i}: {text}"), found),
         };
-        let place = seen.binary_search_by(|have| have.order(&element));
-        if place.is_ok() {
-            report(path, format!("duplicate entries for key {element}"), found);
+        let named = ByOrder(element);
+        if seen.contains(&named) {
+            report(path, format!("duplicate entries for key {}", named.0), found);
         }
         if let Some(inner) = inner {
-            check(item, Expect::Field(atom.item(), inner), &format!("{path}{element}"), found);
+            check(item, Expect::Field(atom.item(), inner), &Place::Element(path, &named.0), found);
         }
-        if let Err(place) = place {
-            seen.insert(place, element);
-        }
+        seen.insert(named);
     }
 }
 

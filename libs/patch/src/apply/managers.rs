@@ -1,10 +1,12 @@
 //! `metadata.managedFields`: the owners of an object's fields, read, bounded and written.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use oarlock_meta::Time;
 use oarlock_schema::views::meta_v1::{ManagedFieldsEntry, ManagedFieldsEntryMut};
 use oarlock_schema::{Obj, Str, Struct, Value, View};
+use oarlock_seeded_bug::seeded_bug;
 
 use super::set::FieldSet;
 use super::wire;
@@ -14,6 +16,8 @@ const MAX_UPDATERS: usize = 10;
 
 /// The manager that merged old Update entries go to.
 const ANCIENT: &str = "ancient-changes";
+
+type Key<'a> = (&'a str, bool, &'a str, &'a str);
 
 /// Who did what through which endpoint: what tells entries apart. Appliers are the same whatever the version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +34,13 @@ pub struct Identity {
 
 impl Identity {
     fn same(&self, other: &Self) -> bool {
-        self.manager == other.manager
-            && self.applied == other.applied
-            && self.subresource == other.subresource
-            && (self.applied || self.api_version == other.api_version)
+        self.key() == other.key()
+    }
+
+    /// What tells identities apart, to look them up by.
+    fn key(&self) -> Key<'_> {
+        let version = if self.applied { "" } else { self.api_version.as_str() };
+        (&self.manager, self.applied, version, &self.subresource)
     }
 
     /// The text by which upstream sorts and finds managers: the entry as JSON.
@@ -119,6 +126,35 @@ impl Entry {
     }
 }
 
+/// Where old entries of one version are merged into.
+struct Bucket {
+    /// The position of the entry that takes them.
+    into: usize,
+    /// When the last of them was written.
+    time: Option<Time>,
+    /// Their fields. They are united at the end: to unite a growing set with one more entry at a time costs the square.
+    sets: Vec<FieldSet>,
+}
+
+/// The last entry of each identity, at its place. The list of a request may hold as many as its body has room for.
+fn last_of_each(entries: Vec<Entry>) -> Vec<Entry> {
+    if seeded_bug!("managers_by_search") {
+        let mut kept: Vec<Entry> = Vec::new();
+        for entry in entries {
+            kept.retain(|have| !have.who.same(&entry.who));
+            kept.push(entry);
+        }
+        return kept;
+    }
+    let mut seen = HashSet::with_capacity(entries.len());
+    let last: Vec<bool> = entries.iter().rev().map(|entry| seen.insert(entry.who.key())).collect();
+    let mut last = last.into_iter().rev();
+    drop(seen);
+    let mut entries = entries;
+    entries.retain(|_| last.next().unwrap_or_default());
+    entries
+}
+
 /// All owners of an object's fields.
 #[derive(Debug, Clone, Default)]
 pub struct Managers {
@@ -131,7 +167,7 @@ impl Managers {
     #[must_use]
     pub fn read(obj: &Obj) -> Option<Self> {
         let list = obj.at(&["metadata", "managedFields"]).map_or(&[][..], Value::items);
-        let mut out = Self { entries: Vec::with_capacity(list.len()) };
+        let mut entries = Vec::with_capacity(list.len());
         for item in list {
             let entry = ManagedFieldsEntry::of(item.as_struct()?)?;
             let applied = match entry.operation() {
@@ -156,10 +192,9 @@ impl Managers {
             {
                 return None;
             }
-            out.entries.retain(|have| !have.who.same(&who));
-            out.entries.push(Entry { who, time, text, set: None });
+            entries.push(Entry { who, time, text, set: None });
         }
-        Some(out)
+        Some(Self { entries: last_of_each(entries) })
     }
 
     /// The entry of an identity.
@@ -190,34 +225,49 @@ impl Managers {
         }
         let seconds = |entry: &Entry| entry.time.map_or(0, Time::unix);
         updaters.sort_by_key(|at| self.entries.get(*at).map(|entry| (seconds(entry), entry.who.sort_key())));
-        let olds: Vec<Entry> = updaters.iter().filter_map(|at| self.entries.get(*at)).cloned().collect();
-        let mut left = olds.len();
-        let mut first: Vec<Identity> = Vec::new();
-        for old in olds {
+        let ancient: HashMap<Str, usize> = self
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| !entry.who.applied && entry.who.manager == ANCIENT && entry.who.subresource.is_empty())
+            .map(|(at, entry)| (entry.who.api_version.clone(), at))
+            .collect();
+        let mut left = updaters.len();
+        let mut buckets: HashMap<Str, Bucket> = HashMap::new();
+        let mut gone = vec![false; self.entries.len()];
+        for at in updaters {
             if left <= MAX_UPDATERS {
                 break;
             }
-            let Some(bucket_first) = first.iter().find(|one| one.api_version == old.who.api_version).cloned() else {
-                first.push(old.who);
+            let Some(entry) = self.entries.get(at) else { continue };
+            let version = &entry.who.api_version;
+            let Some(bucket) = buckets.get_mut(version) else {
+                // The first of a version becomes the bucket when a second one joins it, unless there is a bucket from before.
+                let into = ancient.get(version).copied().unwrap_or(at);
+                buckets.insert(version.clone(), Bucket { into, time: None, sets: Vec::new() });
                 continue;
             };
-            let bucket = Identity {
-                manager: Str::const_new(ANCIENT),
-                applied: false,
-                api_version: old.who.api_version.clone(),
-                subresource: Str::const_new(""),
-            };
-            // The first of a version becomes the bucket when a second one joins it.
-            if self.get(&bucket).is_none()
-                && let Some(entry) = self.entries.iter_mut().find(|entry| entry.who.same(&bucket_first))
-            {
-                entry.who = bucket.clone();
+            bucket.time = entry.time;
+            if at != bucket.into {
+                bucket.sets.push(entry.set().into_owned());
+                if let Some(gone) = gone.get_mut(at) {
+                    *gone = true;
+                }
             }
-            let set = old.set().union(&self.get(&bucket).map(Entry::set).unwrap_or_default());
-            self.entries.retain(|entry| !entry.who.same(&old.who) || entry.who.same(&bucket));
-            self.put(Entry::new(bucket, old.time, set));
             left -= 1;
         }
+        for (version, mut bucket) in buckets {
+            let Some(entry) = self.entries.get_mut(bucket.into).filter(|_| bucket.time.is_some() || !bucket.sets.is_empty())
+            else {
+                continue;
+            };
+            bucket.sets.push(entry.set().into_owned());
+            let (manager, subresource) = (Str::const_new(ANCIENT), Str::const_new(""));
+            let who = Identity { manager, applied: false, api_version: version, subresource };
+            *entry = Entry::new(who, bucket.time, FieldSet::union_of(bucket.sets));
+        }
+        let mut gone = gone.into_iter();
+        self.entries.retain(|_| !gone.next().unwrap_or_default());
     }
 
     /// Writes `metadata.managedFields` in upstream's order: Apply before Update, then by time, manager, version and

@@ -15,15 +15,13 @@ fn node(value: &Value, atom: Atom) -> Node {
     match settle(atom, None, Some(value)) {
         Atom::Leaf => Node::leaf(),
         atom @ (Atom::Keyed(..) | Atom::Set) => {
-            let mut out = Node::default();
-            for item in value.items() {
-                if let Ok(element) = item_element(item, atom) {
-                    let mut child = node(item, atom.item());
-                    child.member = true;
-                    out.children.put(element, child);
-                }
-            }
-            out
+            let named = value.items().iter().filter_map(|item| Some((item_element(item, atom).ok()?, item)));
+            let nodes = named.map(|(element, item)| {
+                let mut child = node(item, atom.item());
+                child.member = true;
+                (element, child)
+            });
+            Node { member: false, children: FieldSet::of_nodes(nodes.collect()) }
         }
         atom => {
             let mut out = Node::default();

@@ -222,7 +222,7 @@ impl Run<'_> {
         let pruned = remove(&merged, &last, self.atom);
         let all = named(&field_set(&merged, self.atom));
         // Put back what somebody owns.
-        let owned = managers.entries.iter().fold(FieldSet::default(), |all, entry| all.union(&entry.set()));
+        let owned = FieldSet::union_of(managers.entries.iter().map(|entry| entry.set().into_owned()).collect());
         let kept = named(&field_set(&pruned, self.atom)).union(&named(&owned));
         let pruned = remove(&merged, &all.difference(&kept), self.atom);
         // Put back what the manager never owned.

@@ -86,6 +86,49 @@ impl FieldSet {
         }
     }
 
+    /// A set of nodes in any order; those of one element are united. Sorts once: to put them in one by one moves all behind each.
+    #[must_use]
+    pub fn of_nodes(mut nodes: Vec<(Element, Node)>) -> Self {
+        nodes.retain(|(_, node)| !node.is_empty());
+        let sorted = nodes.iter().zip(nodes.iter().skip(1)).all(|((a, _), (b, _))| a.order(b).is_lt());
+        if sorted {
+            return Self { nodes };
+        }
+        nodes.sort_by(|(a, _), (b, _)| a.order(b));
+        let mut out: Vec<(Element, Node)> = Vec::with_capacity(nodes.len());
+        let mut rest = nodes.into_iter().peekable();
+        while let Some((element, mut node)) = rest.next() {
+            let mut same = Vec::new();
+            while let Some((_, next)) = rest.next_if(|(next, _)| next.order(&element).is_eq()) {
+                node.member |= next.member;
+                same.push(next.children);
+            }
+            if !same.is_empty() {
+                same.push(std::mem::take(&mut node.children));
+                node.children = Self::union_of(same);
+            }
+            out.push((element, node));
+        }
+        Self { nodes: out }
+    }
+
+    /// Paths of any of these sets. They are united in pairs, and the pairs in pairs, so that each path is copied a logarithm of times.
+    #[must_use]
+    pub fn union_of(mut sets: Vec<Self>) -> Self {
+        while sets.len() > 1 {
+            let mut rest = sets.into_iter();
+            let mut next = Vec::with_capacity(rest.len().div_ceil(2));
+            while let Some(one) = rest.next() {
+                next.push(match rest.next() {
+                    Some(other) => one.union(&other),
+                    None => one,
+                });
+            }
+            sets = next;
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// Adds a path.
     pub fn insert(&mut self, path: &[Element]) {
         let Some((first, rest)) = path.split_first() else { return };
@@ -179,10 +222,30 @@ impl FieldSet {
     /// Paths of both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
-        self.zip(other, &|a, b| match (a, b) {
+        let (self_, other) = if other.nodes.len() < self.nodes.len() { (other, self) } else { (self, other) };
+        if self_.much_smaller(other) {
+            return self_.look_up(other, &|a, b| match b {
+                Some(b) => Node { member: a.member && b.member, children: a.children.intersection(&b.children) },
+                None => Node::default(),
+            });
+        }
+        self_.zip(other, &|a, b| match (a, b) {
             (Some(a), Some(b)) => Node { member: a.member && b.member, children: a.children.intersection(&b.children) },
             _ => Node::default(),
         })
+    }
+
+    /// True when it is cheaper to look each of this set's nodes up in the other one than to walk both: many small sets meet one large set where
+    /// many managers share an object.
+    fn much_smaller(&self, other: &Self) -> bool {
+        let steps = usize::BITS - other.nodes.len().leading_zeros();
+        self.nodes.len().saturating_mul(steps as usize) < other.nodes.len()
+    }
+
+    /// Looks each node up in the other set and keeps what `keep` makes of the pair.
+    fn look_up(&self, other: &Self, keep: &impl Fn(&Node, Option<&Node>) -> Node) -> Self {
+        let kept = self.nodes.iter().map(|(element, node)| (element, keep(node, other.get(element))));
+        Self { nodes: kept.filter(|(_, node)| !node.is_empty()).map(|(element, node)| (element.clone(), node)).collect() }
     }
 
     /// Paths of this set that are not in the other one.
@@ -190,6 +253,12 @@ impl FieldSet {
     pub fn difference(&self, other: &Self) -> Self {
         if other.is_empty() {
             return self.clone();
+        }
+        if self.much_smaller(other) {
+            return self.look_up(other, &|a, b| match b {
+                Some(b) => Node { member: a.member && !b.member, children: a.children.difference(&b.children) },
+                None => a.clone(),
+            });
         }
         self.zip(other, &|a, b| match (a, b) {
             (Some(a), Some(b)) => Node { member: a.member && !b.member, children: a.children.difference(&b.children) },
@@ -215,6 +284,12 @@ impl FieldSet {
     /// True when the sets share a path.
     #[must_use]
     pub fn touches(&self, other: &Self) -> bool {
+        if self.much_smaller(other) {
+            let both = |(element, node): &(Element, Node)| {
+                other.get(element).is_some_and(|there| (node.member && there.member) || node.children.touches(&there.children))
+            };
+            return self.nodes.iter().any(both);
+        }
         let (mut left, mut right) = (self.nodes.iter().peekable(), other.nodes.iter().peekable());
         while let (Some((a, here)), Some((b, there))) = (left.peek(), right.peek()) {
             match a.order(b) {

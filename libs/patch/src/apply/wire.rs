@@ -51,6 +51,7 @@ impl Reader<'_> {
             return Some(Node::leaf());
         }
         let mut out = Node::default();
+        let mut nodes = Vec::new();
         loop {
             let element = self.key()?;
             if !self.take(b':') {
@@ -58,10 +59,11 @@ impl Reader<'_> {
             }
             let node = self.node(depth + 1)?;
             match element {
-                Some(element) => out.children.put(element, node),
+                Some(element) => nodes.push((element, node)),
                 None => out.member = true,
             }
             if self.take(b'}') {
+                out.children = FieldSet::of_nodes(nodes);
                 return Some(out);
             }
             if !self.take(b',') {
@@ -186,13 +188,15 @@ fn node(value: &Value) -> Option<Node> {
         return Some(Node::leaf());
     }
     let mut out = Node::default();
+    let mut nodes = Vec::with_capacity(map.len());
     for (key, value) in map.iter() {
         if key == "." {
             out.member = true;
         } else {
-            out.children.put(Element::parse(key)?, node(value)?);
+            nodes.push((Element::parse(key)?, node(value)?));
         }
     }
+    out.children = FieldSet::of_nodes(nodes);
     Some(out)
 }
 

@@ -2,17 +2,23 @@
 
 use oarlock_schema::{Map, Value};
 
+use super::positions::Positions;
 use super::{DIRECTIVE, Error, Rule, SET_ORDER, Scope, merge_map, suffix, unknown_directive, without_directives};
 use crate::go_fmt;
 use crate::merge::json_kind;
 
 /// Obeys every `$setElementOrder/x` of the patch: merges the list `x` now and puts it into that order.
 pub(super) fn set_order(original: &mut Map, patch: &mut Map, scope: Scope) -> Result<(), Error> {
-    let directives: Vec<_> = patch.iter().map(|(name, _)| name).filter(|name| name.starts_with(SET_ORDER)).collect();
-    let directives: Vec<String> = directives.into_iter().map(str::to_owned).collect();
-    for directive in directives {
+    let mut directives = Vec::new();
+    patch.retain(|name, value| {
+        let directive = name.starts_with(SET_ORDER);
+        if directive {
+            directives.push((name.to_owned(), std::mem::take(value)));
+        }
+        !directive
+    });
+    for (directive, order) in directives {
         const WRONG: &str = "invalid patch format of setElementOrder list";
-        let order = patch.remove(&directive).unwrap_or_default();
         let Value::List(order) = order else {
             return Err(Error::Plain(expected_list(&order)));
         };
@@ -26,6 +32,7 @@ pub(super) fn set_order(original: &mut Map, patch: &mut Map, scope: Scope) -> Re
         let rule = scope.rule(name)?;
         check_order(new.as_deref().unwrap_or_default(), &order, rule.key)?;
         let server = server_order(old.as_deref(), new.as_deref(), &rule);
+        let patched: Vec<Value> = new.iter().flatten().take(1).cloned().collect();
         let merged = match (&old, new) {
             (None, None) => continue,
             (Some(old), None) => old.clone(),
@@ -36,8 +43,14 @@ pub(super) fn set_order(original: &mut Map, patch: &mut Map, scope: Scope) -> Re
             (Some(old), Some(new)) if rule.merge => merge(old.clone(), new, &rule, false)?,
             (Some(_), Some(new)) => new,
         };
-        let (listed, other) = partition(merged, &order, rule.key)?;
-        let ordered = arrange(listed, other, &order, &server, rule.key);
+        let (order_at, server_at) = (Positions::of(&order, rule.key), Positions::of(&server, rule.key));
+        let (listed, other) = partition(merged, &order_at, rule.key)?;
+        let first = old.iter().flatten().chain(patched.iter()).next();
+        let first = first.ok_or_else(|| Error::Plain("no elements in any of the given slices".to_owned()))?;
+        if let Some(key) = rule.key.filter(|_| json_kind(first) == "object") {
+            listed.iter().chain(&order).try_for_each(|item| has_key(item, key))?;
+        }
+        let ordered = arrange(listed, other, &order_at, &server_at);
         original.insert(name, Value::List(ordered.into_iter().collect()));
         patch.remove(name);
     }
@@ -51,29 +64,40 @@ fn server_order(old: Option<&[Value]>, new: Option<&[Value]>, rule: &Rule) -> Ve
     let old = old.unwrap_or_default();
     let (Some(new), Some(key), true) = (new, rule.key, rule.merge) else { return old.to_vec() };
     let directive = |item: &Value| item.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
-    let deleted = |item: &&Value| {
-        let found = new.iter().find(|one| one.get(key) == item.get(key) && directive(one).as_deref() == Some("delete"));
-        found.is_some()
-    };
-    let mut server: Vec<Value> = old.iter().filter(|item| !deleted(item)).cloned().collect();
+    let deletes = new.iter().enumerate().filter(|(_, item)| directive(item).as_deref() == Some("delete"));
+    let deletes = Positions::among(deletes, Some(key));
+    let mut server: Vec<Value> = old.iter().filter(|item| deletes.find(item).is_none()).cloned().collect();
     let free = old.len() - server.len();
     if new.iter().all(|item| directive(item).as_deref() != Some("replace")) {
-        let fresh = new.iter().filter(|item| directive(item).is_none() && position(&server, item, Some(key)).is_none());
+        let known = Positions::of(&server, Some(key));
+        let fresh = new.iter().filter(|item| directive(item).is_none() && known.find(item).is_none());
         let fresh: Vec<Value> = fresh.take(free).cloned().collect();
         server.extend(fresh);
     }
     server
 }
 
-fn expected_list(got: &Value) -> String {
-    let got = match got {
+fn go_type(value: &Value) -> &'static str {
+    match value {
         Value::Map(_) => "map[string]interface {}",
+        Value::List(_) => "[]interface {}",
         Value::Int(_) => "int64",
         Value::Number(_) => "float64",
         Value::Null => "%!s(<nil>)",
         other => json_kind(other),
-    };
-    format!("expected a []interface {{}}, but received a {got}")
+    }
+}
+
+fn expected_list(got: &Value) -> String {
+    format!("expected a []interface {{}}, but received a {}", go_type(got))
+}
+
+/// Items of a list with a merge key must be objects that have it, those that only say an order too (upstream `validateMergeKeyInLists`).
+fn has_key(item: &Value, key: &str) -> Result<(), Error> {
+    match item {
+        Value::Map(_) => key_of(item, key).map(drop),
+        other => Err(Error::Plain(format!("expected a map[string]interface {{}}, but received a {}", go_type(other)))),
+    }
 }
 
 /// The items that a patch sets must come in the order that its `$setElementOrder` states.
@@ -135,17 +159,15 @@ pub(super) fn merge(original: Vec<Value>, patch: Vec<Value>, rule: &Rule, deleti
         return Err(Error::Plain(format!("list element types are not identical: {shown}")));
     }
     if kind != "object" {
+        let in_patch = Positions::of(&patch, None);
         if deletion {
-            return Ok(original.into_iter().filter(|item| !patch.contains(item)).collect());
+            return Ok(original.into_iter().filter(|item| in_patch.find(item).is_none()).collect());
         }
-        let mut merged: Vec<Value> = Vec::with_capacity(original.len() + patch.len());
-        for item in original.iter().chain(&patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
-        let (listed, other) = partition(merged, &patch, rule.key)?;
-        return Ok(arrange(listed, other, &patch, &original, rule.key));
+        let mut seen = Positions::of(&[], None);
+        let merged = original.iter().chain(&patch).filter(|item| seen.add(0, item)).cloned().collect();
+        let (in_patch, in_original) = (Positions::of(&patch, rule.key), Positions::of(&original, rule.key));
+        let (listed, other) = partition(merged, &in_patch, rule.key)?;
+        return Ok(arrange(listed, other, &in_patch, &in_original));
     }
     let Some(key) = rule.key else {
         let name = match rule.scope {
@@ -156,23 +178,29 @@ pub(super) fn merge(original: Vec<Value>, patch: Vec<Value>, rule: &Rule, deleti
     };
     let (original, patch) = obey_directives(original, patch, key)?;
     let mut merged = original.clone();
+    let mut known = Positions::of(&original, Some(key));
     for item in &patch {
-        let wanted = key_of(item, key)?;
-        match merged.iter_mut().find(|old| old.get(key) == Some(wanted)) {
+        key_of(item, key)?;
+        match known.find(item).and_then(|at| merged.get_mut(at)) {
             Some(Value::Map(old)) => {
                 let Value::Map(item) = item else { continue };
                 *old = merge_map(std::mem::take(old), item.clone(), rule.scope)?;
             }
-            _ => merged.push(item.clone()),
+            _ => {
+                known.add(merged.len(), item);
+                merged.push(item.clone());
+            }
         }
     }
-    let (listed, other) = partition(merged, &patch, Some(key))?;
-    Ok(arrange(listed, other, &patch, &original, Some(key)))
+    let (in_patch, in_original) = (Positions::of(&patch, Some(key)), Positions::of(&original, Some(key)));
+    let (listed, other) = partition(merged, &in_patch, Some(key))?;
+    Ok(arrange(listed, other, &in_patch, &in_original))
 }
 
 /// Takes items with `$patch` out of the patch and does what they say to the original list.
-fn obey_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), Error> {
+fn obey_directives(original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut replace = false;
+    let mut deletes = Vec::new();
     let mut rest = Vec::with_capacity(patch.len());
     for item in patch {
         let Some(directive) = item.get(DIRECTIVE) else {
@@ -181,8 +209,8 @@ fn obey_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Re
         };
         match directive.as_str() {
             Some("delete") => {
-                let wanted = key_of(&item, key)?;
-                original.retain(|old| old.get(key) != Some(wanted));
+                key_of(&item, key)?;
+                deletes.push(item);
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -195,11 +223,15 @@ fn obey_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Re
             }
         }
     }
-    Ok(if replace { (rest, Vec::new()) } else { (original, rest) })
+    if replace {
+        return Ok((rest, Vec::new()));
+    }
+    let deletes = Positions::of(&deletes, Some(key));
+    Ok((original.into_iter().filter(|old| deletes.find(old).is_none()).collect(), rest))
 }
 
 /// Splits items into those that `order` names and the others.
-fn partition(items: Vec<Value>, order: &[Value], key: Option<&str>) -> Result<(Vec<Value>, Vec<Value>), Error> {
+fn partition(items: Vec<Value>, order: &Positions<'_>, key: Option<&str>) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let mut listed = Vec::with_capacity(items.len());
     let mut other = Vec::new();
     for item in items {
@@ -208,19 +240,9 @@ fn partition(items: Vec<Value>, order: &[Value], key: Option<&str>) -> Result<(V
         {
             return Err(no_key(&item, key));
         }
-        if position(order, &item, key).is_some() { listed.push(item) } else { other.push(item) }
+        if order.find(&item).is_some() { listed.push(item) } else { other.push(item) }
     }
     Ok((listed, other))
-}
-
-fn position(order: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
-    match key {
-        None => order.iter().position(|one| one == item),
-        Some(key) => {
-            let wanted = item.get(key)?;
-            order.iter().position(|one| one.get(key) == Some(wanted))
-        }
-    }
 }
 
 /// Puts the patched items into the patch's order and lets the server's own items keep their place before a patched item
@@ -228,18 +250,17 @@ fn position(order: &[Value], item: &Value, key: Option<&str>) -> Option<usize> {
 fn arrange(
     mut listed: Vec<Value>,
     mut other: Vec<Value>,
-    order: &[Value],
-    server: &[Value],
-    key: Option<&str>,
+    order: &Positions<'_>,
+    server: &Positions<'_>,
 ) -> Vec<Value> {
-    listed.sort_by_key(|item| position(order, item, key));
-    other.sort_by_key(|item| position(server, item, key));
+    listed.sort_by_cached_key(|item| order.find(item));
+    other.sort_by_cached_key(|item| server.find(item));
     let mut out = Vec::with_capacity(listed.len() + other.len());
     let mut other = other.into_iter().peekable();
     for item in listed {
-        let at = position(server, &item, key);
+        let at = server.find(&item);
         while let Some(waiting) = other.peek() {
-            match (position(server, waiting, key), at) {
+            match (server.find(waiting), at) {
                 (Some(waiting), Some(at)) if waiting < at => out.extend(other.next()),
                 _ => break,
             }

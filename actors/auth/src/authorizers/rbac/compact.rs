@@ -1,23 +1,29 @@
 //! Missing permissions in upstream's words: atoms of one resource joined by verb, each rule on a line, lines sorted.
 
+use std::collections::HashMap;
+
 use compact_str::CompactString;
 use oarlock_meta::quote::quote;
 
+use super::covers::Missing;
 use super::rule::PolicyRule;
+
+/// What stands behind the last line where not everything is listed.
+const MORE: &str = "... and more";
 
 /// What `missing` says, one line per rule, as upstream's escalation error lists it.
 #[must_use]
-pub fn describe_missing(missing: Vec<PolicyRule>) -> String {
+pub fn describe_missing(missing: Missing) -> String {
     let mut joined: Vec<PolicyRule> = Vec::new();
-    for rule in missing {
-        let same = joined.iter_mut().find(|known| {
-            rule.non_resource_urls.is_empty()
-                && known.non_resource_urls.is_empty()
-                && known.api_groups == rule.api_groups
-                && known.resources == rule.resources
-                && known.resource_names == rule.resource_names
-        });
-        match same {
+    let mut known: HashMap<[Vec<CompactString>; 3], usize> = HashMap::new();
+    for rule in missing.atoms {
+        if !rule.non_resource_urls.is_empty() {
+            joined.push(rule);
+            continue;
+        }
+        let key = [rule.api_groups.clone(), rule.resources.clone(), rule.resource_names.clone()];
+        let at = *known.entry(key).or_insert(joined.len());
+        match joined.get_mut(at) {
             Some(known) => known.verbs.extend(rule.verbs),
             None => joined.push(rule),
         }
@@ -25,6 +31,9 @@ pub fn describe_missing(missing: Vec<PolicyRule>) -> String {
     let mut lines: Vec<String> = joined.iter().map(line).collect();
     lines.sort_unstable();
     lines.dedup();
+    if missing.cut {
+        lines.push(MORE.to_owned());
+    }
     lines.join("\n")
 }
 

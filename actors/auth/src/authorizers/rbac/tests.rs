@@ -1,5 +1,6 @@
 //! The index answers as the scan does, after any sequence of changes; texts are upstream's.
 
+use compact_str::CompactString;
 use proptest::prelude::*;
 
 use super::*;
@@ -292,6 +293,78 @@ proptest! {
             }
         }
     }
+}
+
+/// The atoms of `asked` that no rule of `held` includes, one by one, as upstream looks for them.
+fn missing_one_by_one(held: &[PolicyRule], asked: &[PolicyRule]) -> Vec<PolicyRule> {
+    fn any(list: &[CompactString], word: &str) -> bool {
+        list.iter().any(|known| known == "*" || known == word)
+    }
+    fn resource(list: &[CompactString], word: &str) -> bool {
+        any(list, word) || word.split_once('/').is_some_and(|(_, below)| list.iter().any(|own| *own == format!("*/{below}")))
+    }
+    let url = |list: &[CompactString], url: &str| list.iter().any(|own| rule::path_matches(own, url));
+    let mut missing = Vec::new();
+    for rule in asked {
+        let names: Vec<Vec<CompactString>> = match rule.resource_names.as_slice() {
+            [] => vec![Vec::new()],
+            names => names.iter().map(|name| vec![name.clone()]).collect(),
+        };
+        for group in &rule.api_groups {
+            for kind in &rule.resources {
+                for verb in &rule.verbs {
+                    for name in &names {
+                        let included = held.iter().any(|own| {
+                            (own.resource_names.is_empty() || name.first().is_some_and(|name| own.resource_names.contains(name)))
+                                && any(&own.verbs, verb)
+                                && any(&own.api_groups, group)
+                                && resource(&own.resources, kind)
+                        });
+                        if !included {
+                            let atom = PolicyRule::resources(&[verb], &[group], &[kind]);
+                            missing.push(PolicyRule { resource_names: name.clone(), ..atom });
+                        }
+                    }
+                }
+            }
+        }
+        for path in &rule.non_resource_urls {
+            for verb in &rule.verbs {
+                let included = held.iter().any(|own| {
+                    own.resource_names.is_empty() && any(&own.verbs, verb) && url(&own.non_resource_urls, path)
+                });
+                if !included {
+                    missing.push(PolicyRule::paths(&[verb], &[path]));
+                }
+            }
+        }
+    }
+    missing
+}
+
+proptest! {
+    #[test]
+    fn what_is_missing_is_what_a_look_at_each_atom_finds(held in rules(), asked in rules()) {
+        let missing = covers(&held, &asked);
+        prop_assert!(!missing.cut);
+        prop_assert_eq!(missing.atoms, missing_one_by_one(&held, &asked));
+    }
+}
+
+#[test]
+fn a_small_role_with_a_million_permissions_is_refused_without_listing_them_all() {
+    let words = |prefix: &str| (0..100).map(|i| format!("{prefix}{i}").into()).collect::<Vec<CompactString>>();
+    let asked = PolicyRule { verbs: words("v"), api_groups: words("g"), resources: words("r"), ..PolicyRule::default() };
+    let held = PolicyRule::resources(&["get", "v7"], &["", "g7"], &["pods", "r7"]);
+    let missing = covers(std::slice::from_ref(&held), std::slice::from_ref(&asked));
+    assert!(missing.cut && missing.atoms.len() <= 10_000, "{} atoms", missing.atoms.len());
+    assert!(describe_missing(missing).ends_with("\n... and more"));
+    // Who holds it all is told so at once, in one rule or in a hundred.
+    assert!(covers(&[PolicyRule::resources(&["*"], &["*"], &["*"])], std::slice::from_ref(&asked)).is_empty());
+    let each: Vec<PolicyRule> =
+        asked.verbs.iter().map(|verb| PolicyRule { verbs: vec![verb.clone()], ..asked.clone() }).collect();
+    assert!(covers(&each, std::slice::from_ref(&asked)).is_empty());
+    assert!(!covers(&each[1..], std::slice::from_ref(&asked)).is_empty());
 }
 
 /// A figure, not a rule: an RBAC-bound user with ten bindings, in a cluster with many more.

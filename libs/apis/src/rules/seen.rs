@@ -1,0 +1,49 @@
+//! Which values of a list have been met. Every rule that a list repeats nothing asks here: a list may be as long as the body, and to search it at each
+//! item costs the square of its length.
+
+use std::collections::BTreeSet;
+
+use oarlock_seeded_bug::seeded_bug;
+
+/// The values of a list that were met so far.
+#[derive(Debug)]
+pub(crate) struct Seen<T>(BTreeSet<T>);
+
+impl<T> Default for Seen<T> {
+    fn default() -> Self {
+        Self(BTreeSet::new())
+    }
+}
+
+impl<T: Ord> Seen<T> {
+    /// Nothing was met yet.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the value was met.
+    pub(crate) fn contains(&self, value: &T) -> bool {
+        if seeded_bug!("uniqueness_by_search") {
+            return self.0.iter().any(|known| known == value);
+        }
+        self.0.contains(value)
+    }
+
+    /// Meets a value.
+    pub(crate) fn push(&mut self, value: T) {
+        self.0.insert(value);
+    }
+
+    /// Meets a value; true when it was met before.
+    pub(crate) fn again(&mut self, value: T) -> bool {
+        let again = self.contains(&value);
+        self.push(value);
+        again
+    }
+}
+
+impl<T: Ord> FromIterator<T> for Seen<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        Self(values.into_iter().collect())
+    }
+}
