@@ -23,6 +23,8 @@ use parking_lot::Mutex;
 use crate::caller::Caller;
 use crate::http::options::Query;
 use crate::http::request_info;
+use crate::inflight::Inflight;
+use crate::large::Lanes;
 use crate::server::{Parts, Server};
 use crate::state::State;
 use crate::streaming::{self, Kubelets};
@@ -98,6 +100,8 @@ impl World {
             store,
             reader,
             authorizers: Authorizers::new(),
+            inflight: Inflight::new(Default::default()),
+            large: Lanes::new(system.gate("large", Phase::Pipeline)),
             admission: Chain::new(vec![Box::new(witness)]),
             authenticators: Authenticators::new(),
             issuer: Issuer::new(Arc::new(pki.service_account), "https://test".to_owned(), Vec::new()),
@@ -157,6 +161,7 @@ fn config() -> crate::config::Config {
         event_ttl: Duration::from_secs(3600),
         request_timeout: Duration::from_secs(60),
         goaway_chance: 0.0,
+        limits: Default::default(),
         termination: Default::default(),
         max_body: 3 << 20,
         identity: "test".to_owned(),
