@@ -6,3 +6,4 @@ mod common;
 mod defaults;
 mod invalid;
 mod speed;
+mod work;

@@ -118,7 +118,7 @@ pub(crate) fn now() -> UnixTime {
 /// When the directory is in use or unusable, the port is taken, the store cannot be loaded.
 pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let directory = DataDir::new(&cluster.data_dir);
-    std::fs::create_dir_all(directory.root())
+    oarlock_storage::private::folder(directory.root())
         .with_context(|| format!("data directory {}", directory.root().display()))?;
     let lock = lock(&directory)?;
     let listener = bind(cluster.bind, cluster.port).await?;
@@ -210,7 +210,7 @@ pub async fn open(store: &Store, fatal: FatalHook) -> anyhow::Result<Arc<dyn Log
         Store::Open(log) => return Ok(Arc::clone(log)),
         Store::Embedded(directory) => directory,
     };
-    std::fs::create_dir_all(directory).with_context(|| format!("store {}", directory.display()))?;
+    oarlock_storage::private::folder(directory).with_context(|| format!("store {}", directory.display()))?;
     let path = directory.join(STORE_FILE);
     let log = EmbeddedLog::open(&path, &embedded::Options::new(fatal))
         .with_context(|| format!("store {}", path.display()))?;
