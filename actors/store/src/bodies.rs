@@ -141,9 +141,39 @@ async fn cache(options: &ColdOptions) -> Result<HybridCache<String, Bytes>, Erro
     let builder = match &options.disk {
         None => builder,
         Some((folder, bytes)) => {
+            let unusable = |error: std::io::Error| Error::Unavailable(format!("the cache of bodies: {error}"));
+            oarlock_storage::private::folder(folder).map_err(unusable)?;
             let device = FsDeviceBuilder::new(folder).with_capacity(*bytes).build().map_err(failed)?;
             builder.with_engine_config(BlockEngineConfig::new(device)).with_recover_mode(RecoverMode::None)
         }
     };
-    builder.build().await.map_err(failed)
+    let cache = builder.build().await.map_err(failed)?;
+    if let Some((folder, _)) = &options.disk {
+        // The cache makes its files as the process's mask says.
+        oarlock_storage::private::files_in(folder)
+            .map_err(|error| Error::Unavailable(format!("the cache of bodies: {error}")))?;
+    }
+    Ok(cache)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_on_disk_are_for_the_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("bodies");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let disk = Some((folder.clone(), 16 << 20));
+        let options = ColdOptions { memory_bytes: 1 << 20, disk, prefixes: Vec::new(), forgetful: false };
+        let _cache = cache(&options).await.unwrap();
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder), 0o700);
+        let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(!files.is_empty());
+        assert!(files.iter().all(|path| mode(path) == 0o600), "{files:?}");
+    }
 }

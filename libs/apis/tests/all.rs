@@ -8,3 +8,4 @@ mod ephemeral;
 mod invalid;
 mod pods;
 mod speed;
+mod work;

@@ -1,9 +1,13 @@
 //! JSON patch (RFC 6902), with the laxness of upstream's library: `replace` and `copy` take object members that do not
 //! exist, and list indexes may be negative.
 
+mod document;
+
 use oarlock_codec::{Mode, json};
 use oarlock_meta::{GroupResource, Status};
 use oarlock_schema::{Map, Str, Value};
+
+use document::Node;
 
 use crate::document::undecodable;
 use crate::merge::json_kind;
@@ -18,7 +22,7 @@ const MAX_COPIED: usize = 3 * 1024 * 1024;
 struct Refused;
 
 /// Applies `patch` to `doc`; also gives what strict decoding of the patch found.
-pub(crate) fn patch(mut doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<String>), Status> {
+pub(crate) fn patch(doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<String>), Status> {
     let decoded = json::decode_value(patch, mode).map_err(|error| match mode {
         Mode::Strict => undecodable(error),
         Mode::Lenient => Status::bad_request(error.to_string()),
@@ -33,11 +37,12 @@ pub(crate) fn patch(mut doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, 
         )));
     }
     let mut copied = 0;
+    let mut doc = Node::Closed(doc);
     for operation in operations {
         apply(&mut doc, operation, &mut copied)
             .map_err(|Refused| Status::generic_server_response(422, "", &GroupResource::default(), "", "", 0, false))?;
     }
-    Ok((doc, found))
+    Ok((doc.close(), found))
 }
 
 /// The operations, if the patch is a list of objects whose texts are texts.
@@ -96,12 +101,12 @@ fn strange_members(operations: &[Value], mode: Mode) -> Vec<String> {
     found
 }
 
-fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), Refused> {
+fn apply(doc: &mut Node, operation: &Value, copied: &mut usize) -> Result<(), Refused> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or_default();
     let path = text("path").ok_or(Refused);
     match text("op").unwrap_or_default() {
-        "add" => add(doc, path?, value()),
+        "add" => add(doc, path?, Node::Closed(value())),
         "remove" => remove(doc, path?).map(drop),
         "replace" => replace(doc, path?, value()),
         "test" => test(doc, path?, operation.get("value")),
@@ -113,12 +118,12 @@ fn apply(doc: &mut Value, operation: &Value, copied: &mut usize) -> Result<(), R
         "copy" => {
             let from = text("from").ok_or(Refused)?;
             let (container, key) = find(doc, from).ok_or(Refused)?;
-            let copy = get(container, &key)?.cloned().unwrap_or_default();
+            let copy = get(container, &key)?.map(|node| node.copy()).unwrap_or_default();
             *copied += size(&copy);
             if *copied > MAX_COPIED {
                 return Err(Refused);
             }
-            add(doc, path?, copy)
+            add(doc, path?, Node::Closed(copy))
         }
         _ => Err(Refused),
     }
@@ -131,7 +136,7 @@ fn size(value: &Value) -> usize {
 }
 
 /// The container that `pointer` leads into and the last, decoded step. What stands before the first slash is ignored.
-fn find<'a>(doc: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, Str)> {
+fn find<'a>(doc: &'a mut Node, pointer: &str) -> Option<(&'a mut Node, Str)> {
     let (_, steps) = pointer.split_once('/')?;
     let mut at = doc;
     let (parents, last) = match steps.rsplit_once('/') {
@@ -140,16 +145,17 @@ fn find<'a>(doc: &'a mut Value, pointer: &str) -> Option<(&'a mut Value, Str)> {
     };
     for step in parents.into_iter().flat_map(|parents| parents.split('/')) {
         let step = unescape(step);
-        at = match at {
-            Value::Map(map) => map.get_mut(&step)?,
-            Value::List(items) => {
+        at = match at.open() {
+            Node::Map(map) => map.get_mut(&step)?,
+            Node::List(items) => {
                 let index = index(&step, items.len())?;
                 items.get_mut(index)?
             }
-            _ => return None,
+            Node::Closed(_) => return None,
         };
     }
-    matches!(at, Value::Map(_) | Value::List(_)).then(|| (at, unescape(last)))
+    let at = at.open();
+    matches!(at, Node::Map(_) | Node::List(_)).then(|| (at, unescape(last)))
 }
 
 /// The decoded steps of a pointer; none for the whole document.
@@ -170,71 +176,68 @@ fn index(step: &str, len: usize) -> Option<usize> {
 }
 
 /// A member, if there is one; the error is a list position that does not exist.
-fn get<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, Refused> {
+fn get<'a>(container: &'a mut Node, key: &str) -> Result<Option<&'a mut Node>, Refused> {
     match container {
-        Value::Map(map) => Ok(map.get(key)),
-        Value::List(items) => index(key, items.len()).and_then(|at| items.get(at)).map(Some).ok_or(Refused),
-        _ => Err(Refused),
+        Node::Map(map) => Ok(map.get_mut(key)),
+        Node::List(items) => index(key, items.len()).and_then(|at| items.get_mut(at)).map(Some).ok_or(Refused),
+        Node::Closed(_) => Err(Refused),
     }
 }
 
-fn add(doc: &mut Value, path: &str, value: Value) -> Result<(), Refused> {
+fn add(doc: &mut Node, path: &str, value: Node) -> Result<(), Refused> {
     let (container, key) = find(doc, path).ok_or(Refused)?;
     match container {
-        Value::Map(map) => {
+        Node::Map(map) => {
             map.insert(key, value);
         }
-        Value::List(items) if key == "-" => items.push(value),
-        Value::List(items) => {
+        Node::List(items) if key == "-" => items.push(value),
+        Node::List(items) => {
             let at = index(&key, items.len() + 1).ok_or(Refused)?;
             items.insert(at, value);
         }
-        _ => return Err(Refused),
+        Node::Closed(_) => return Err(Refused),
     }
     Ok(())
 }
 
-fn remove(doc: &mut Value, path: &str) -> Result<Value, Refused> {
+fn remove(doc: &mut Node, path: &str) -> Result<Node, Refused> {
     let (container, key) = find(doc, path).ok_or(Refused)?;
     match container {
-        Value::Map(map) => map.remove(&key).ok_or(Refused),
-        Value::List(items) => {
-            let at = index(&key, items.len()).ok_or(Refused)?;
-            Ok(items.remove(at))
-        }
-        _ => Err(Refused),
+        Node::Map(map) => map.remove(&key).ok_or(Refused),
+        Node::List(items) => index(&key, items.len()).and_then(|at| items.remove(at)).ok_or(Refused),
+        Node::Closed(_) => Err(Refused),
     }
 }
 
-fn replace(doc: &mut Value, path: &str, value: Value) -> Result<(), Refused> {
+fn replace(doc: &mut Node, path: &str, value: Value) -> Result<(), Refused> {
     if path.is_empty() {
         if !matches!(value, Value::Map(_) | Value::List(_)) {
             return Err(Refused);
         }
-        *doc = value;
+        *doc = Node::Closed(value);
         return Ok(());
     }
     let (container, key) = find(doc, path).ok_or(Refused)?;
     match container {
-        Value::Map(map) => {
-            map.insert(key, value);
+        Node::Map(map) => {
+            map.insert(key, Node::Closed(value));
         }
-        Value::List(items) => {
+        Node::List(items) => {
             let at = index(&key, items.len()).ok_or(Refused)?;
-            *items.get_mut(at).ok_or(Refused)? = value;
+            *items.get_mut(at).ok_or(Refused)? = Node::Closed(value);
         }
-        _ => return Err(Refused),
+        Node::Closed(_) => return Err(Refused),
     }
     Ok(())
 }
 
-fn test(doc: &mut Value, path: &str, wanted: Option<&Value>) -> Result<(), Refused> {
+fn test(doc: &mut Node, path: &str, wanted: Option<&Value>) -> Result<(), Refused> {
     let wanted = wanted.unwrap_or(&Value::Null);
     let equal = if path.is_empty() {
-        same(doc, wanted)
+        doc.same(wanted)
     } else {
         let (container, key) = find(doc, path).ok_or(Refused)?;
-        same(get(container, &key)?.unwrap_or(&Value::Null), wanted)
+        get(container, &key)?.map_or_else(|| same(&Value::Null, wanted), |node| node.same(wanted))
     };
     if equal { Ok(()) } else { Err(Refused) }
 }

@@ -7,3 +7,4 @@ mod mutations;
 mod ownership;
 mod recorded;
 mod sets;
+mod work;

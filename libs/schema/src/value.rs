@@ -490,6 +490,11 @@ impl Map {
         &self.entries
     }
 
+    /// Entries sorted by key, without their map.
+    pub fn into_entries(self) -> impl ExactSizeIterator<Item = (Str, Value)> {
+        self.entries.into_iter()
+    }
+
     /// Entries, for changing values in place.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
         self.entries.iter_mut().map(|(k, v)| (k.as_str(), v))

@@ -18,6 +18,7 @@ mod heads;
 pub mod key;
 pub mod log;
 mod memory;
+pub mod private;
 pub mod snapshot;
 #[cfg(feature = "testing")]
 pub mod testing;

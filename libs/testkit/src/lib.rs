@@ -25,6 +25,7 @@
 )]
 
 mod binary;
+pub mod bodies;
 pub mod chaos;
 mod cluster;
 mod damage;
@@ -39,6 +40,7 @@ pub mod port;
 mod process;
 mod skip;
 pub mod wait;
+pub mod work;
 pub mod workload;
 
 pub use binary::{cargo, example, go, kubectl, oarlock, part, replace_oarlock};

@@ -180,9 +180,9 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     Ok(Api { server: running.server, address: running.address, kubeconfig, _lock: lock })
 }
 
-/// Makes a folder that a flag names.
+/// Makes a folder that a flag names, for its owner alone.
 fn folder(flag: &str, path: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(path).with_context(|| {
+    oarlock_storage::private::folder(path).with_context(|| {
         // The system names neither the folder nor where in its path the fault is.
         let there = path.ancestors().find(|parent| parent.exists());
         let below = there.map(|parent| format!(" below {}", parent.display())).unwrap_or_default();

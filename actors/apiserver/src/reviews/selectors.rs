@@ -3,7 +3,6 @@
 
 use oarlock_meta::selector::{FieldRequirement, LabelRequirement, Operator};
 use oarlock_meta::{ErrorList, FieldError, FieldSelector, LabelSelector, Path, names};
-use oarlock_schema::views::View as _;
 use oarlock_schema::views::authorization_v1::{FieldSelectorAttributes, LabelSelectorAttributes, ResourceAttributes};
 
 const SPEC: &str = "spec.resourceAttributes";

@@ -230,7 +230,7 @@ pub(crate) fn check_precondition(
     if asked.is_empty() || asked == have {
         return Ok(());
     }
-    Err(failed_precondition(target, key, "UID", asked, have))
+    Err(failed_precondition(target, key, what, asked, have))
 }
 
 /// 409 for an object whose uid or revision is another than the request says.

@@ -4,7 +4,7 @@
 //! in one call; nothing before a sync has to be anywhere but in memory.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 
 use super::Disk;
+use crate::private;
 
 /// Gathered writes go to the kernel when they reach this many bytes.
 const GATHER_BYTES: usize = 4 << 20;
@@ -40,7 +41,8 @@ impl FileDisk {
     /// # Errors
     /// The file cannot be opened, or another process has it open.
     pub fn open(path: &Path, reserve_bytes: u64) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = private::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        private::file(path)?;
         file.try_lock().map_err(|error| match error {
             TryLockError::Error(error) => error,
             TryLockError::WouldBlock => {
@@ -149,7 +151,8 @@ impl Disk for FileDisk {
         if self.reserve_bytes == 0 {
             return Ok(());
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.reserve)?;
+        let file = private::options().write(true).create(true).truncate(false).open(&self.reserve)?;
+        private::file(&self.reserve)?;
         let taken = fallocate(&file, FallocateFlags::empty(), 0, self.reserve_bytes).map_err(io::Error::from);
         match taken {
             // Some file systems cannot preallocate; a reserve of holes reserves nothing, so there is none.

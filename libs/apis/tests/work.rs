@@ -1,0 +1,58 @@
+//! No list, map, text or number of any kind costs more than its length and a logarithm: what reads, completes and judges an object is run for each
+//! of them with twice as much as before.
+
+use oarlock_codec::{Mode, json, protobuf, yaml};
+use oarlock_meta::Status;
+use oarlock_schema::Obj;
+use oarlock_testkit::bodies::{Place, places};
+use oarlock_testkit::work::too_steep;
+
+/// Items of the smaller body; searched at each item, twice as many take longer than anything that is not judged.
+const ITEMS: usize = 1_000;
+
+type Step = (&'static str, fn(&Place, &str, &Obj) -> usize);
+
+fn read(place: &Place, body: &str) -> Obj {
+    json::decode(body.as_bytes(), place.resource.ty, Mode::Strict).map_or_else(|_| Obj::new(place.resource.ty), |read| read.value)
+}
+
+const STEPS: &[Step] = &[
+    ("read", |place, body, _| usize::from(json::decode(body.as_bytes(), place.resource.ty, Mode::Strict).is_ok())),
+    ("read as YAML", |place, body, _| usize::from(yaml::decode(body.as_bytes(), place.resource.ty, Mode::Strict).is_ok())),
+    ("read as protobuf", |place, _, obj| usize::from(protobuf::decode(&protobuf::encode(obj), place.resource.ty).is_ok())),
+    ("complete", |_, _, obj| {
+        let mut obj = obj.clone();
+        oarlock_apis::drop_disabled(&mut obj, None);
+        oarlock_apis::default(&mut obj);
+        obj.entries().len()
+    }),
+    ("create", |place, _, obj| {
+        let errors = oarlock_apis::validate_create(place.resource, obj);
+        let kind = oarlock_meta::GroupKind::default();
+        Status::invalid(&kind, "a", errors.as_slice()).message.len() + oarlock_apis::warnings(obj).len()
+    }),
+    ("update", |place, _, obj| oarlock_apis::validate_change(place.resource, "", obj, obj).len()),
+    ("update from nothing", |place, _, obj| {
+        oarlock_apis::validate_change(place.resource, "", obj, &Obj::new(place.resource.ty)).len()
+    }),
+];
+
+#[test]
+fn what_an_object_costs_grows_with_its_length_and_no_faster() {
+    let places = places();
+    assert!(places.len() > 1_000, "{} places", places.len());
+    let mut steep = Vec::new();
+    for place in &places {
+        let make = |n: usize| {
+            let body = place.body(n);
+            let obj = read(place, &body);
+            (body, obj)
+        };
+        for (step, run) in STEPS {
+            if let Some(found) = too_steep(ITEMS, make, |(body, obj)| run(place, body, obj)) {
+                steep.push(format!("{step} {}: {found}", place.name()));
+            }
+        }
+    }
+    assert!(steep.is_empty(), "{} of {} places:\n{}", steep.len(), places.len(), steep.join("\n"));
+}

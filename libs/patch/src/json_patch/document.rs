@@ -1,0 +1,137 @@
+//! The document that a JSON patch works on. A patch has up to ten thousand operations, and a list or map as many items as the body has room for; to
+//! insert or remove one moves all behind it. So what an operation reaches into is opened: a map becomes a tree, a list becomes pieces.
+
+use std::collections::BTreeMap;
+
+use oarlock_schema::{Map, Str, Value};
+
+/// As many items as a piece of a list has room for.
+const PIECE: usize = 1024;
+
+/// A value, opened as far as operations went.
+#[derive(Debug)]
+pub(super) enum Node {
+    Closed(Value),
+    Map(BTreeMap<Str, Node>),
+    List(Pieces),
+}
+
+impl Node {
+    /// Opens a map or list for the steps below.
+    pub(super) fn open(&mut self) -> &mut Self {
+        if let Self::Closed(value @ (Value::Map(_) | Value::List(_))) = self {
+            *self = match std::mem::take(value) {
+                Value::Map(map) => {
+                    Self::Map(map.into_entries().map(|(key, value)| (key, Self::Closed(value))).collect())
+                }
+                Value::List(items) => Self::List(items.into_iter().map(Self::Closed).collect()),
+                other => Self::Closed(other),
+            };
+        }
+        self
+    }
+
+    /// The value of it.
+    pub(super) fn close(self) -> Value {
+        match self {
+            Self::Closed(value) => value,
+            Self::Map(map) => map.into_iter().map(|(key, node)| (key, node.close())).collect::<Map>().into(),
+            Self::List(list) => Value::List(list.pieces.into_iter().flatten().map(Self::close).collect()),
+        }
+    }
+
+    /// A copy of its value.
+    pub(super) fn copy(&self) -> Value {
+        match self {
+            Self::Closed(value) => value.clone(),
+            Self::Map(map) => map.iter().map(|(key, node)| (key.clone(), node.copy())).collect::<Map>().into(),
+            Self::List(list) => Value::List(list.pieces.iter().flatten().map(Self::copy).collect()),
+        }
+    }
+
+    /// JSON equality with a value.
+    pub(super) fn same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Self::Closed(value), other) => super::same(value, other),
+            (Self::Map(map), Value::Map(other)) => {
+                map.len() == other.len() && map.iter().zip(other.iter()).all(|((a, x), (b, y))| a == b && x.same(y))
+            }
+            (Self::List(list), Value::List(other)) => {
+                list.len() == other.len() && list.pieces.iter().flatten().zip(other.iter()).all(|(x, y)| x.same(y))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A list in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    pieces: Vec<Vec<Node>>,
+    len: usize,
+}
+
+impl FromIterator<Node> for Pieces {
+    fn from_iter<I: IntoIterator<Item = Node>>(items: I) -> Self {
+        let mut out = Self::default();
+        items.into_iter().for_each(|item| out.push(item));
+        out
+    }
+}
+
+impl Pieces {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The piece with a position, and the position in it. Behind the last item is the last piece.
+    fn place(&self, at: usize) -> Option<(usize, usize)> {
+        let mut left = at;
+        for (i, piece) in self.pieces.iter().enumerate() {
+            if left < piece.len() || (i + 1 == self.pieces.len() && left == piece.len()) {
+                return Some((i, left));
+            }
+            left = left.checked_sub(piece.len())?;
+        }
+        None
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Node> {
+        let (piece, at) = self.place(at)?;
+        self.pieces.get_mut(piece)?.get_mut(at)
+    }
+
+    pub(super) fn push(&mut self, item: Node) {
+        self.len += 1;
+        match self.pieces.last_mut() {
+            Some(piece) if piece.len() < PIECE => piece.push(item),
+            _ => self.pieces.push(vec![item]),
+        }
+    }
+
+    /// Inserts an item at a position that is there, or behind the last.
+    pub(super) fn insert(&mut self, at: usize, item: Node) {
+        let Some((i, at)) = self.place(at) else { return self.push(item) };
+        let Some(piece) = self.pieces.get_mut(i) else { return };
+        piece.insert(at, item);
+        self.len += 1;
+        if piece.len() > PIECE {
+            let half = piece.split_off(PIECE / 2);
+            self.pieces.insert(i + 1, half);
+        }
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> Option<Node> {
+        if at >= self.len {
+            return None;
+        }
+        let (i, at) = self.place(at)?;
+        let piece = self.pieces.get_mut(i)?;
+        let item = piece.remove(at);
+        self.len -= 1;
+        if piece.is_empty() {
+            self.pieces.remove(i);
+        }
+        Some(item)
+    }
+}

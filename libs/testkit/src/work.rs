@@ -1,0 +1,76 @@
+//! Whether work grows no faster than its input.
+//!
+//! No wall time is asserted: what a test's thread computes is asked of the kernel (`CLOCK_THREAD_CPUTIME_ID`), which does not run while the thread
+//! waits for others, and only the ratio of two runs counts, one of which has twice the input. Counters in the code would be exact, but they see only
+//! what somebody thought of counting: a search in a list, not the memory that an insertion moves nor what a dependency does.
+//!
+//! A run too short to be measured is not judged. One that looks too steep is run again, and at twice the size: a square stays four times as much
+//! however often it is looked at, a page fault or a busy neighbour does not.
+
+use std::time::Duration;
+
+/// Twice the input may cost so much more: a little more than twice, for the logarithm and for what measuring adds.
+const MOST: f64 = 2.5;
+
+/// Below this cost of the larger input nothing is judged.
+const FLOOR: Duration = Duration::from_millis(8);
+
+/// How often a steep step is looked at again before it counts, each time at twice the size.
+const LOOKS: u32 = 3;
+
+/// What the calling thread has computed so far.
+fn computed() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(now.tv_sec).unwrap_or_default(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
+fn cost<I, O>(input: &I, run: &impl Fn(&I) -> O) -> Duration {
+    let before = computed();
+    let done = std::hint::black_box(run(input));
+    let cost = computed() - before;
+    drop(done);
+    cost
+}
+
+/// How `run` grows where the input that `make` builds of `n` items becomes one of `2n`: `None` when by no more than a little over twice, else what
+/// was measured.
+pub fn too_steep<I, O>(n: usize, make: impl Fn(usize) -> I, run: impl Fn(&I) -> O) -> Option<String> {
+    let mut n = n;
+    for look in 0..LOOKS {
+        let (small, large) = (make(n), make(2 * n));
+        // The first look is one run each, since nearly everything passes it.
+        let runs = if look == 0 { 1 } else { 3 };
+        let least = |input: &I| (0..runs).map(|_| cost(input, &run)).min().unwrap_or_default();
+        let large = least(&large);
+        if large < FLOOR {
+            return None;
+        }
+        let small = least(&small);
+        let growth = large.as_secs_f64() / small.as_secs_f64().max(1e-9);
+        if growth <= MOST {
+            return None;
+        }
+        if look + 1 == LOOKS {
+            return Some(format!("{n} items cost {small:?}, {} cost {large:?}: {growth:.1} times as much", 2 * n));
+        }
+        n *= 2;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::too_steep;
+
+    #[test]
+    fn a_search_at_each_item_is_found_and_a_look_up_is_not() {
+        let make = |n: usize| (0..n as u64).collect::<Vec<_>>();
+        let search = |items: &Vec<u64>| items.iter().enumerate().filter(|(i, x)| items.iter().take(*i).any(|y| y == *x)).count();
+        assert!(too_steep(2_000, make, search).is_some());
+        let look_up = |items: &Vec<u64>| {
+            let mut seen = std::collections::BTreeSet::new();
+            items.iter().filter(|x| !seen.insert(**x)).count()
+        };
+        assert_eq!(too_steep(50_000, make, look_up), None);
+    }
+}
