@@ -34,6 +34,7 @@ pub(super) const ROBUST_ROW: ActorKind = ActorKind {
     phase: Phase::Crew,
     mailbox: 4,
     progress: Duration::from_secs(10),
+    ..ActorKind::DEFAULT
 };
 
 /// What the cast is told.
