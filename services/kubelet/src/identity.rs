@@ -43,7 +43,7 @@ impl Signer {
 /// Where each node's identity comes from.
 pub(crate) enum Identities {
     /// From the one kubeconfig, whose user is the node, or is whoever signs for nodes.
-    One(Box<Endpoint>, Option<Signer>),
+    One(Box<Endpoint>, Option<Box<Signer>>),
     /// From a folder with a kubeconfig for each.
     Each(PathBuf, Vec<String>),
 }
@@ -58,7 +58,7 @@ impl Identities {
             anyhow::ensure!(data_dir.is_none(), "--data-dir: each node has a kubeconfig of its own");
             return Ok(Self::Each(api.kubeconfig.clone(), api.server.clone()));
         }
-        Ok(Self::One(Box::new(api.read()?), data_dir.map(Signer::open).transpose()?))
+        Ok(Self::One(Box::new(api.read()?), data_dir.map(Signer::open).transpose()?.map(Box::new)))
     }
 
     /// Whether each node of several can be itself.
@@ -99,7 +99,7 @@ impl Identities {
     /// Who signs for nodes here.
     pub(crate) const fn signer(&self) -> Option<&Signer> {
         match self {
-            Self::One(_, signer) => signer.as_ref(),
+            Self::One(_, signer) => signer.as_deref(),
             Self::Each(..) => None,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use oarlock_runtime::{Actor, ActorKind, Backoff, Ctx, Exhausted, Failure, OnFailure, OnShutdown, OnSpin, Phase, Reply, clock};
+use oarlock_runtime::{Actor, ActorKind, Backoff, Ctx, Exhausted, Failure, OnFailure, OnShutdown, Phase, Reply, clock};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(super) const ROBUST_ROW: ActorKind = ActorKind {
     phase: Phase::Crew,
     mailbox: 4,
     progress: Duration::from_secs(10),
-    on_spin: OnSpin::Report,
+    ..ActorKind::DEFAULT
 };
 
 /// What the cast is told.
