@@ -96,7 +96,6 @@ async fn a_foreign_server_does_not_join() {
         wait::eventually("and is gone", || if routes(monitor) == 0 { Ok(()) } else { Err("it is there") });
     });
 
-    let open = port::own();
     let plain = format!(
         "cluster {{ name: oarlock, listen: \"127.0.0.1:{}\", routes: [\"nats://route:right@127.0.0.1:{listen}\"] }}\n",
         port::own()
