@@ -1,5 +1,7 @@
 //! Owners of a workload's replicas as owners of its Scale's, and back (upstream `managedfields.ScaleHandler`).
 
+use std::collections::HashSet;
+
 use oarlock_patch::apply::{Element, Entry, FieldSet, Identity, Managers};
 use oarlock_schema::{Obj, Str};
 
@@ -38,18 +40,20 @@ pub(super) fn to_scale(target: &Target<'_>, parent: &Obj, scale: &mut Obj) {
 }
 
 /// Takes the owners of the written Scale over into the workload, which has those of before. An Update of the workload and one of its Scale are never the
-/// same entry, even if the same manager made both; so upstream has it, and such an entry loses its time.
+/// same entry, even if the same manager made both; so upstream has it, and such an entry loses its time. Appliers are the same whatever the version.
 pub(super) fn to_parent(target: &Target<'_>, scale: &Obj, parent: &mut Obj) {
-    let mut given = Managers::read(scale).unwrap_or_default().entries;
+    let given = Managers::read(scale).unwrap_or_default().entries;
     let (known, own) = (versions(target), target.resource().group_version());
-    let mut kept = Managers::default();
+    let applier = |who: &Identity| who.applied.then(|| (who.manager.clone(), who.subresource.clone()));
+    let appliers: HashSet<(Str, Str)> = given.iter().filter_map(|entry| applier(&entry.who)).collect();
+    let (mut kept, mut stayed) = (Managers::default(), HashSet::new());
     for mut entry in Managers::read(parent).unwrap_or_default().entries {
         if !known.contains(&entry.who.api_version.as_str()) {
             continue;
         }
         if entry.set().has(&path()) {
-            match given.iter().position(|one| same_apply(&one.who, &entry.who)) {
-                Some(at) => drop(given.remove(at)),
+            match applier(&entry.who).filter(|who| appliers.contains(who)) {
+                Some(who) => drop(stayed.insert(who)),
                 None => {
                     let rest = entry.set().difference(&replicas());
                     entry.put(rest);
@@ -61,15 +65,13 @@ pub(super) fn to_parent(target: &Target<'_>, scale: &Obj, parent: &mut Obj) {
         }
     }
     for entry in given.into_iter().filter(|entry| entry.set().has(&path())) {
+        if applier(&entry.who).is_some_and(|who| stayed.contains(&who)) {
+            continue;
+        }
         let who = Identity { api_version: own.as_str().into(), ..entry.who };
         kept.entries.push(Entry::new(who, None, replicas()));
     }
     kept.write(parent);
-}
-
-/// Appliers are the same whatever the version; Updates of two versions are two.
-fn same_apply(one: &Identity, other: &Identity) -> bool {
-    one.applied && other.applied && one.manager == other.manager && one.subresource == other.subresource
 }
 
 #[cfg(test)]

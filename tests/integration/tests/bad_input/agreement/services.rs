@@ -63,6 +63,29 @@ fn a_port_to_check_a_balanced_service_at_is_held_as_long_as_it_is_needed() {
 }
 
 #[test]
+fn protocols_of_one_port_share_a_node_port() {
+    let cluster = Cluster::api_only();
+    let http = cluster.http(Who::Admin);
+    let make = |name: &str, ports: Value| {
+        let body = json!({"metadata": {"name": name}, "spec": {"type": "NodePort", "ports": ports}});
+        http.json("POST", SERVICES, &body)
+    };
+    let pair = |tcp: i64, udp: i64| json!([{"name": "a", "port": 53, "protocol": "TCP", "nodePort": tcp}, {"name": "b", "port": 53, "protocol": "UDP", "nodePort": udp}]);
+    let given = |answer: &Answer| {
+        let ports = spec(answer)["ports"].clone();
+        (ports[0]["nodePort"].as_i64().unwrap(), ports[1]["nodePort"].as_i64().unwrap())
+    };
+    let (tcp, udp) = given(&make("any", pair(0, 0)));
+    assert_eq!(tcp, udp);
+    assert_eq!(given(&make("one", pair(0, 31_100))), (31_100, 31_100));
+    assert_eq!(given(&make("both", pair(31_101, 31_101))), (31_101, 31_101));
+    assert_eq!(given(&change(&http, "any", &json!({"ports": pair(0, 0)}))), (tcp, udp), "they are kept");
+    let taken = "spec.ports[0].nodePort: Invalid value: 31101: provided port is already allocated";
+    invalid(&make("other", pair(31_101, 0)), &[taken]);
+    healthy(&http);
+}
+
+#[test]
 fn families_follow_from_policy_address_and_selector() {
     let cluster = Cluster::api_only();
     let http = cluster.http(Who::Admin);
