@@ -97,7 +97,7 @@ impl Identities {
     }
 
     /// Who signs for nodes here.
-    pub(crate) const fn signer(&self) -> Option<&Signer> {
+    pub(crate) fn signer(&self) -> Option<&Signer> {
         match self {
             Self::One(_, signer) => signer.as_deref(),
             Self::Each(..) => None,
