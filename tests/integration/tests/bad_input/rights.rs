@@ -229,8 +229,15 @@ fn paths_outside_resources_are_routed_as_upstream_routes_them() {
         let answer = http.get(path);
         assert_eq!((answer.code, answer.text().trim_end()), (404, "404 page not found"), "{path}");
     }
-    for path in ["/api//v1/namespaces/default/pods", "/api/v1//namespaces/default/pods", "/apis/apps//v1"] {
+    for path in ["/api//v1/namespaces/default/pods", "/api/v1//namespaces/default/pods", "/apis/apps//v1", "/version/x"] {
         refused(&http.get(path), 404, "NotFound", NOT_FOUND);
+    }
+    for path in ["/apis/apps/v9", "/api/v9"] {
+        let headers = [("Accept", "text/html")];
+        for method in ["GET", "POST"] {
+            let answer = http.send(method, path, &headers, b"");
+            assert_eq!(answer.code, 404, "{method} {path}: {answer}");
+        }
     }
     for path in ["/version/", "/api/v1/namespaces/default/pods/", "/apis/apps/v1/", "/%76ersion"] {
         assert_eq!(http.get(path).code, 200, "{path}");
