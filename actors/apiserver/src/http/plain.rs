@@ -37,13 +37,7 @@ pub fn answer(
     let path = if routed { path.trim_end_matches('/') } else { path };
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     if routed {
-        route(&segments, request)?;
-    }
-    if matches!(segments.as_slice(), ["api" | "apis"] | ["api", "v1"] | ["apis", _] | ["apis", _, _])
-        && !(segments.len() == 1 && wants_aggregated(accept))
-        && segments.get(1).is_none_or(|group| *group == "v1" || is_served(group))
-    {
-        negotiate::output(accept.unwrap_or(""), Endpoint::PLAIN)?;
+        route(&segments, request, accept)?;
     }
     match segments.as_slice() {
         ["healthz" | "livez" | "readyz", ""] => Ok(page_not_found()),
@@ -78,27 +72,37 @@ pub fn answer(
         ["openid", "v1", "jwks"] => {
             Ok(service::text(StatusCode::OK, "application/jwk-set+json", server.config().jwks.clone()))
         }
+        ["version", ..] | ["openid", "v1", "jwks", ..] | [".well-known", "openid-configuration", ..] => {
+            Err(Status::not_found_path())
+        }
         ["debug", "actors"] => Ok(json(oarlock_serving::actors::json(server.system()))),
         [""] => Ok(json(root_paths())),
         _ => Ok(page_not_found()),
     }
 }
 
-/// Whether upstream's router has a route: first the method is looked at, then what the client takes.
-fn route(segments: &[&str], request: &Request<Incoming>) -> Result<(), Status> {
-    if matches!(segments, ["apis", group, ..] if !is_served(group)) {
-        return Ok(());
-    }
+/// What upstream's router says of a path that it has: first the method is looked at, then what the client takes.
+fn route(segments: &[&str], request: &Request<Incoming>, accept: Option<&str>) -> Result<(), Status> {
+    let discovery = match segments {
+        ["api" | "apis"] | ["api", "v1"] => true,
+        ["apis", group] => is_served(group),
+        ["apis", group, version] => serves(group, version),
+        _ => false,
+    };
+    let forms: &[&str] = match segments {
+        _ if discovery => &routes::OBJECTS,
+        ["version"] | [".well-known", "openid-configuration"] => &["application/json"],
+        ["openid", "v1", "jwks"] => &["application/jwk-set+json"],
+        _ => return Ok(()),
+    };
     if request.method() != Method::GET {
         return Err(routes::method_not_allowed());
     }
-    let forms: &[&str] = match segments {
-        ["version"] | [".well-known", "openid-configuration"] => &["application/json"],
-        ["openid", "v1", "jwks"] => &["application/jwk-set+json"],
-        ["api" | "apis"] | ["api", "v1"] | ["apis", _] | ["apis", _, _] => &routes::OBJECTS,
-        _ => return Ok(()),
-    };
-    routes::acceptable(request.headers(), forms)
+    routes::acceptable(request.headers(), forms)?;
+    if discovery && !(segments.len() == 1 && wants_aggregated(accept)) {
+        negotiate::output(accept.unwrap_or(""), Endpoint::PLAIN)?;
+    }
+    Ok(())
 }
 
 fn below(path: &str, root: &str) -> bool {
@@ -144,6 +148,10 @@ fn found(group: &str, body: Option<serde_json::Value>) -> Result<Response<Body>,
 /// 404.
 pub(super) fn not_served(group: &str) -> Result<Response<Body>, Status> {
     if is_served(group) { Err(Status::not_found_path()) } else { Ok(page_not_found()) }
+}
+
+fn serves(group: &str, version: &str) -> bool {
+    oarlock_schema::resources::GROUPS.iter().any(|(served, versions)| *served == group && versions.contains(&version))
 }
 
 fn is_served(group: &str) -> bool {

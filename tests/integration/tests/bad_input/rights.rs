@@ -167,12 +167,13 @@ fn rights_in_a_namespace_reach_no_other_namespace() {
         ("/apis/storage.k8s.io/v1/namespaces/t/storageclasses", "other"),
     ] {
         let named = format!("{kinds}/{one}");
+        let named = named.as_str();
         for (method, path) in
-            [("GET", kinds), ("POST", kinds), ("DELETE", kinds), ("GET", &named), ("PUT", &named), ("DELETE", &named)]
+            [("GET", kinds), ("POST", kinds), ("DELETE", kinds), ("GET", named), ("PUT", named), ("DELETE", named)]
         {
             refused(&scene.eve.json(method, path, &new), 404, "NotFound", NOT_FOUND);
         }
-        refused(&merge(&scene.eve, &named, &new), 404, "NotFound", NOT_FOUND);
+        refused(&merge(&scene.eve, named, &new), 404, "NotFound", NOT_FOUND);
         refused(&scene.eve.get(&format!("{kinds}?watch=1&timeoutSeconds=1")), 404, "NotFound", NOT_FOUND);
         refused(&scene.eve.get(&named.replace("/v1/", "/v1/watch/")), 404, "NotFound", NOT_FOUND);
     }
@@ -229,8 +230,16 @@ fn paths_outside_resources_are_routed_as_upstream_routes_them() {
         let answer = http.get(path);
         assert_eq!((answer.code, answer.text().trim_end()), (404, "404 page not found"), "{path}");
     }
-    for path in ["/api//v1/namespaces/default/pods", "/api/v1//namespaces/default/pods", "/apis/apps//v1"] {
+    for path in ["/api//v1/namespaces/default/pods", "/api/v1//namespaces/default/pods", "/apis/apps//v1", "/version/x"]
+    {
         refused(&http.get(path), 404, "NotFound", NOT_FOUND);
+    }
+    for path in ["/apis/apps/v9", "/api/v9"] {
+        let headers = [("Accept", "text/html")];
+        for method in ["GET", "POST"] {
+            let answer = http.send(method, path, &headers, b"");
+            assert_eq!(answer.code, 404, "{method} {path}: {answer}");
+        }
     }
     for path in ["/version/", "/api/v1/namespaces/default/pods/", "/apis/apps/v1/", "/%76ersion"] {
         assert_eq!(http.get(path).code, 200, "{path}");
