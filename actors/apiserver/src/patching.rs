@@ -38,6 +38,7 @@ pub(crate) fn patched(
             target.name
         )));
     }
+    crate::verbs::create::fit_namespace(target, &mut obj)?;
     obj = target.to_stored(obj)?;
     oarlock_apis::default(&mut obj);
     Ok(Change { obj, expect, managed: applied, trusted: false })
