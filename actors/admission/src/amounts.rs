@@ -55,6 +55,13 @@ impl Amounts {
         }
     }
 
+    /// These amounts of the resources that `other` names.
+    #[must_use]
+    pub fn of_names(&self, other: &Self) -> Self {
+        let named = other.0.keys().filter_map(|name| Some((name.clone(), self.0.get(name)?.clone())));
+        Self(named.collect())
+    }
+
     /// Raises these to the larger of both.
     pub fn raise(&mut self, other: &Self) {
         for (name, amount) in &other.0 {

@@ -1,5 +1,7 @@
 //! What a pod as a whole requests and may use (upstream `component-helpers/resource`, KEP-753 sidecars, KEP-2837 pod-level resources).
 
+use std::collections::HashMap;
+
 use oarlock_schema::views::core_v1::{Container, ContainerStatus, Pod, ResourceRequirements};
 
 use crate::amounts::Amounts;
@@ -68,24 +70,29 @@ fn at_pod_level(name: &str) -> bool {
 /// Containers run at once and are summed; init containers run one by one beside the sidecars started before them.
 fn containers(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
     let (mut sum, mut sidecars, mut peak) = (Amounts::default(), Amounts::default(), Amounts::default());
+    // Of equal names the first counts, so the last one is put in first.
+    let statuses: HashMap<&str, _> = pod.status().container_statuses().iter().rev().map(|s| (s.name(), s)).collect();
     for container in pod.spec().containers().iter() {
-        let status = pod.status().container_statuses().iter().find(|s| s.name() == container.name());
+        let status = statuses.get(container.name()).copied();
         sum.add(&one(pod, container, status, side, basis));
     }
+    let statuses: HashMap<&str, _> =
+        pod.status().init_container_statuses().iter().rev().map(|s| (s.name(), s)).collect();
     for container in pod.spec().init_containers().iter() {
         let sidecar = container.restart_policy() == Some("Always");
         // Other init containers cannot be resized, so that their status tells nothing.
-        let statuses = pod.status().init_container_statuses();
-        let status = statuses.iter().find(|s| sidecar && s.name() == container.name());
+        let status = statuses.get(container.name()).copied().filter(|_| sidecar);
         let own = one(pod, container, status, side, basis);
-        let mut now = sidecars.clone();
-        now.add(&own);
+        // Only what the container itself asks for can be more than before; what the sidecars take by themselves grows, and is looked at in the end.
+        let mut now = own.clone();
+        now.add(&sidecars.of_names(&own));
+        peak.raise(&now);
         if sidecar {
             sum.add(&own);
-            sidecars.clone_from(&now);
+            sidecars.add(&own);
         }
-        peak.raise(&now);
     }
+    peak.raise(&sidecars);
     sum.raise(&peak);
     sum
 }

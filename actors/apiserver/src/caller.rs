@@ -1,5 +1,6 @@
 //! Who makes a call, and what is told back beside the answer.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use oarlock_auth::UserInfo;
@@ -7,6 +8,13 @@ use oarlock_client::Fence;
 use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 use parking_lot::Mutex;
+
+/// Texts in the order in which they came, each once.
+#[derive(Debug, Default)]
+struct Warnings {
+    texts: Vec<String>,
+    seen: HashSet<String>,
+}
 
 /// One call's caller. Authentication is over when this exists.
 #[derive(Debug)]
@@ -19,7 +27,7 @@ pub struct Caller {
     pub deadline: Instant,
     /// The claim under which it writes; compared in the commit itself.
     pub fence: Option<Fence>,
-    warnings: Mutex<Vec<String>>,
+    warnings: Mutex<Warnings>,
 }
 
 impl Caller {
@@ -32,14 +40,14 @@ impl Caller {
     /// Adds a text for a `Warning: 299` header, once.
     pub fn warn(&self, text: String) {
         let mut warnings = self.warnings.lock();
-        if !warnings.contains(&text) {
-            warnings.push(text);
+        if warnings.seen.insert(text.clone()) {
+            warnings.texts.push(text);
         }
     }
 
     /// Takes the warnings.
     pub fn take_warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.warnings.lock())
+        std::mem::take(&mut *self.warnings.lock()).texts
     }
 
     /// The field manager of a write (upstream: `managerOrUserAgent`): what the request names, else the agent up to its first slash.

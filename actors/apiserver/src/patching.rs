@@ -32,6 +32,7 @@ pub(crate) fn patched(
     let expect = if applied && named.is_empty() { None } else { expected(target, &obj)? };
     let expect = expect.filter(|r| *r != revision);
     check_name(target, &obj)?;
+    crate::verbs::create::fit_namespace(target, &mut obj)?;
     obj = target.to_stored(obj)?;
     oarlock_apis::default(&mut obj);
     Ok(Change { obj, expect, managed: applied, trusted: false })

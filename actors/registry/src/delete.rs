@@ -1,6 +1,8 @@
 //! What a DELETE does to an object: remove it, mark it, or nothing (upstream: `rest.BeforeDelete` and the store's finalizer rules).
 //! A pure decision; the verb carries it out under compare-and-swap.
 
+use std::collections::HashSet;
+
 use oarlock_client::{DeleteOptions, Propagation};
 use oarlock_meta::{GroupResource, Status};
 use oarlock_schema::{Obj, Str, Value};
@@ -141,7 +143,8 @@ fn deletion_finalizers(kind: KindDef, obj: &Obj, asked: Option<Propagation>) -> 
     };
     let mut list: Vec<Str> = current.iter().filter(|f| *f != ORPHAN && *f != FOREGROUND).map(Str::new).collect();
     list.extend(add.map(Str::new));
-    let same = list.len() == current.len() && current.iter().all(|f| list.iter().any(|l| l == f));
+    let kept: HashSet<&str> = list.iter().map(Str::as_str).collect();
+    let same = list.len() == current.len() && current.iter().all(|f| kept.contains(f));
     (!same).then_some(list)
 }
 

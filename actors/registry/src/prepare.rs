@@ -42,8 +42,15 @@ pub fn keep_metadata(new: &mut Obj, old: &Obj) {
         if meta.read().uid().is_empty() {
             meta.set_uid(stored.uid());
         }
-        for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+        for field in ["creationTimestamp", "generation"] {
             copy_field(old, field, &mut meta);
+        }
+        // A change neither takes back nor moves a deletion; that it begins none is for validation to say.
+        if stored.deletion_timestamp().is_some() {
+            copy_field(old, "deletionTimestamp", &mut meta);
+        }
+        if meta.read().deletion_grace_period_seconds().is_none() {
+            copy_field(old, "deletionGracePeriodSeconds", &mut meta);
         }
         meta.clear_self_link().clear_resource_version();
     }

@@ -7,6 +7,8 @@ use oarlock_schema::Obj;
 use oarlock_testkit::bodies::{Place, places};
 use oarlock_testkit::work::too_steep;
 
+use crate::common;
+
 /// Items of the smaller body; searched at each item, twice as many take longer than anything that is not judged.
 const ITEMS: usize = 1_000;
 
@@ -55,4 +57,34 @@ fn what_an_object_costs_grows_with_its_length_and_no_faster() {
         }
     }
     assert!(steep.is_empty(), "{} of {} places:\n{}", steep.len(), places.len(), steep.join("\n"));
+}
+
+#[test]
+fn a_list_repeats_nothing_without_a_search_at_each_item() {
+    let validate = |(place, obj): &(&'static oarlock_schema::Resource, Obj)| {
+        (oarlock_apis::validate_create(place, obj).len(), oarlock_apis::warnings(obj).len())
+    };
+    let joined = |n: usize, item: &dyn Fn(usize) -> String| (0..n).map(item).collect::<Vec<_>>().join(",");
+    let of = |kind: &str, spec: String| {
+        let text = format!("{{\"apiVersion\":\"v1\",\"kind\":\"{kind}\",\"metadata\":{{\"name\":\"a\",\"namespace\":\"d\"}},\"spec\":{{{spec}}}}}");
+        common::obj(&serde_json::from_str(&text).unwrap())
+    };
+    let service = |n: usize| {
+        let ports = joined(n, &|i| format!("{{\"name\":\"p{i}\",\"port\":{},\"protocol\":\"P{i}\"}}", i % 60_000 + 1));
+        of("Service", format!("\"ports\":[{ports}]"))
+    };
+    let pod = |field: &'static str, item: &'static dyn Fn(usize) -> String| {
+        move |n: usize| of("Pod", format!("\"containers\":[{{\"name\":\"c\",\"{field}\":[{}]}}]", joined(n, item)))
+    };
+    assert_eq!(too_steep(3_000, service, validate), None);
+    assert_eq!(too_steep(3_000, pod("env", &|i| format!("{{\"name\":\"n{i}\"}}")), validate), None);
+    let port = &|i: usize| format!("{{\"name\":\"p{i}\",\"containerPort\":{},\"protocol\":\"P{i}\"}}", i % 60_000 + 1);
+    assert_eq!(too_steep(3_000, pod("ports", port), validate), None);
+    let mount = &|i: usize| format!("{{\"name\":\"v{i}\",\"mountPath\":\"/m{i}\"}}");
+    assert_eq!(too_steep(3_000, pod("volumeMounts", mount), validate), None);
+    let scopes = |n: usize| {
+        let hard = joined(n, &|i| format!("\"pods{i}\":\"1\""));
+        of("ResourceQuota", format!("\"hard\":{{{hard}}},\"scopes\":[{}]", joined(n, &|_| "\"BestEffort\"".to_owned())))
+    };
+    assert_eq!(too_steep(1_000, scopes, validate), None);
 }

@@ -5,3 +5,4 @@
 mod properties;
 mod status;
 mod upstream;
+mod work;

@@ -5,7 +5,7 @@ use oarlock_meta::field::{FieldError, Path};
 use oarlock_meta::{GroupKind, Status};
 use oarlock_schema::{Obj, Value};
 
-use crate::{go_fmt, json_patch, merge, shown, strategic};
+use crate::{go_fmt, json_patch, kind, merge, shown, strategic};
 
 /// The classic patch types, by what their content type says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -78,12 +78,19 @@ pub fn apply_patch(kind: PatchKind, current: &Obj, patch: &[u8], validation: Val
         let found = merge::json_kind(&doc);
         return Err(refuse(format!("{NO_KIND_START}{found}{NO_KIND_END}")));
     }
+    if kind != PatchKind::Strategic {
+        kind::check(&doc, current.ty()).map_err(refuse)?;
+    }
     let decoded = tree::type_value(&doc, current.ty(), mode).map_err(|error| refuse(error.to_string()))?;
     problems.extend(decoded.findings.iter().map(ToString::to_string));
     if validation == Validation::Strict && !problems.is_empty() {
         return Err(refuse(format!("strict decoding error: {}", problems.join(", "))));
     }
     let mut obj = decoded.value;
+    // A strategic patch is merged into a typed object, which keeps its kind whatever the patch says.
+    if let Some(gvk) = current.ty().gvk {
+        obj.set_gvk(gvk);
+    }
     if spare {
         restore_managed_fields(current, &mut obj);
     }

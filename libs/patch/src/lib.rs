@@ -8,6 +8,7 @@ pub mod apply;
 mod document;
 mod go_fmt;
 mod json_patch;
+mod kind;
 mod merge;
 mod shown;
 mod strategic;

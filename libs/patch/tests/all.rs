@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod kinds;
 mod lists;
 mod mutations;
 mod ownership;

@@ -103,8 +103,8 @@ fn patches_that_move_much_with_little_text_cost_no_more_than_their_length() {
     };
     let patch = |kind: PatchKind| move |case: &(Obj, String)| apply_patch(kind, &case.0, case.1.as_bytes(), Validation::Warn).is_ok();
     for kind in [PatchKind::Merge, PatchKind::Strategic] {
-        assert_eq!(too_steep(16_000, nulls, patch(kind)), None);
-        assert_eq!(too_steep(16_000, before, patch(kind)), None);
+        assert_eq!(too_steep(4_000, nulls, patch(kind)), None);
+        assert_eq!(too_steep(4_000, before, patch(kind)), None);
     }
     assert_eq!(too_steep(4_000, remove, patch(PatchKind::Json)), None);
     assert_eq!(too_steep(1_000, insert, patch(PatchKind::Json)), None);

@@ -121,6 +121,16 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj, errors: &mut E
             errors.push(FieldError::invalid(&path.child(field), now, immutable));
         }
     }
+    let (now, before) = (new.deletion_timestamp(), old.deletion_timestamp());
+    if now != before {
+        let shown = Raw(now.map_or_else(|| "null".to_owned(), oarlock_meta::quote::quote));
+        errors.push(FieldError::invalid(&path.child("deletionTimestamp"), shown, immutable));
+    }
+    let (now, before) = (new.deletion_grace_period_seconds(), old.deletion_grace_period_seconds());
+    if now != before {
+        let shown = Raw(now.map_or_else(|| "null".to_owned(), |seconds| seconds.to_string()));
+        errors.push(FieldError::invalid(&path.child("deletionGracePeriodSeconds"), shown, immutable));
+    }
     if old.deletion_timestamp().is_some_and(|t| !t.is_empty()) {
         let known: Seen<&str> = old.finalizers().iter().collect();
         let added: Vec<&str> = new.finalizers().iter().filter(|f| !known.contains(f)).collect();

@@ -1,6 +1,8 @@
 //! CertificateSigningRequests: the server writes down who asks; what is asked never changes; approvers decide through `approval`, signers
 //! answer through `status`.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::{Map, Obj, Struct, Value};
@@ -148,16 +150,20 @@ fn keep(new: &mut Obj, old: &Obj, kind: &str) {
 /// Times that a condition came without: when it was updated, and since when it is as it is.
 fn stamp(new: &mut Obj, old: &Obj, now: &str) {
     let missing = |c: &Struct, field: &str| c.get(field).is_none_or(|v| v.is_null() || v.as_str() == Some(""));
+    let mut known: HashMap<[&str; 2], &str> = HashMap::new();
+    for was in conditions(old) {
+        let since = text(was, "lastTransitionTime");
+        if !since.is_empty() {
+            known.entry([text(was, "type"), text(was, "status")]).or_insert(since);
+        }
+    }
     for condition in each_condition(new) {
         if missing(condition, "lastUpdateTime") {
             condition.set_name("lastUpdateTime", now);
         }
         if missing(condition, "lastTransitionTime") {
-            let same = |was: &&Value| {
-                ["type", "status"].iter().all(|field| was.get(field) == condition.get(field))
-                    && !text(was, "lastTransitionTime").is_empty()
-            };
-            let since = conditions(old).iter().find(same).map_or(now, |was| text(was, "lastTransitionTime")).to_owned();
+            let of = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+            let since = known.get(&[of("type"), of("status")]).copied().unwrap_or(now).to_owned();
             condition.set_name("lastTransitionTime", since);
         }
     }

@@ -2,7 +2,7 @@
 
 mod resize;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use oarlock_meta::{ErrorList, Quantity};
 use oarlock_schema::views::core_v1::{Pod, PodMut, ResourceRequirements};
@@ -81,10 +81,14 @@ fn keep_status(new: &mut Obj, old: &Obj) {
             take(now, before, field);
         }
     }
-    let mut stored: Vec<&Value> = before.get("conditions").map_or(&[][..], Value::items).iter().collect();
+    // Conditions of one type pair in their order.
+    let mut stored: HashMap<Option<&str>, VecDeque<&Value>> = HashMap::new();
+    for was in before.get("conditions").map_or(&[][..], Value::items) {
+        stored.entry(was.get("type").and_then(Value::as_str)).or_default().push_back(was);
+    }
     let Some(Value::List(conditions)) = now.get_mut("conditions") else { return };
     for condition in conditions.iter_mut().filter_map(Value::as_struct_mut) {
-        let was = stored.iter().position(|was| was.get("type") == condition.get("type")).map(|at| stored.remove(at));
+        let was = stored.get_mut(&condition.get("type").and_then(Value::as_str)).and_then(VecDeque::pop_front);
         if let Some(Value::Struct(was)) = was
             && empty(condition, "observedGeneration")
         {
