@@ -137,6 +137,8 @@ mod tests {
     use oarlock_codec::{Mode, json};
     use oarlock_schema::{Obj, type_named};
 
+    use oarlock_schema::views::View as _;
+
     use super::*;
 
     fn attributes(selectors: &str) -> Obj {

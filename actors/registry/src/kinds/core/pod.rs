@@ -82,13 +82,16 @@ fn keep_status(new: &mut Obj, old: &Obj) {
         }
     }
     // Conditions of one type pair in their order.
-    let mut stored: HashMap<Option<&str>, VecDeque<&Value>> = HashMap::new();
+    fn of_type(condition: &Struct) -> &str {
+        condition.get("type").and_then(Value::as_str).unwrap_or_default()
+    }
+    let mut stored: HashMap<&str, VecDeque<&Value>> = HashMap::new();
     for was in before.get("conditions").map_or(&[][..], Value::items) {
-        stored.entry(was.get("type").and_then(Value::as_str)).or_default().push_back(was);
+        stored.entry(was.as_struct().map_or("", of_type)).or_default().push_back(was);
     }
     let Some(Value::List(conditions)) = now.get_mut("conditions") else { return };
     for condition in conditions.iter_mut().filter_map(Value::as_struct_mut) {
-        let was = stored.get_mut(&condition.get("type").and_then(Value::as_str)).and_then(VecDeque::pop_front);
+        let was = stored.get_mut(of_type(condition)).and_then(VecDeque::pop_front);
         if let Some(Value::Struct(was)) = was
             && empty(condition, "observedGeneration")
         {
