@@ -57,6 +57,9 @@ pub(crate) struct Lanes {
     gate: Gate,
 }
 
+/// One user's, in their order: each with its number.
+type Waiters = VecDeque<(u64, oneshot::Sender<Lane>)>;
+
 /// Who runs, and who waits.
 #[derive(Debug)]
 struct Queue {
@@ -64,7 +67,7 @@ struct Queue {
     waiting: usize,
     next: u64,
     /// Users in the order of their turns; none is here who does not wait.
-    users: VecDeque<(Str, VecDeque<(u64, oneshot::Sender<Lane>)>)>,
+    users: VecDeque<(Str, Waiters)>,
 }
 
 impl Queue {
