@@ -57,8 +57,8 @@ pub(crate) struct Lanes {
     gate: Gate,
 }
 
-/// Requests of one user that wait, with their numbers.
-type Waiting = VecDeque<(u64, oneshot::Sender<Lane>)>;
+/// One user's, in their order: each with its number.
+type Waiters = VecDeque<(u64, oneshot::Sender<Lane>)>;
 
 /// Who runs, and who waits.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ struct Queue {
     waiting: usize,
     next: u64,
     /// Users in the order of their turns; none is here who does not wait.
-    users: VecDeque<(Str, Waiting)>,
+    users: VecDeque<(Str, Waiters)>,
 }
 
 impl Queue {

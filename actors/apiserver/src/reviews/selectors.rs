@@ -135,9 +135,8 @@ fn read_labels(asked: LabelSelectorAttributes<'_>) -> (Option<LabelSelector>, Un
 #[cfg(test)]
 mod tests {
     use oarlock_codec::{Mode, json};
-    use oarlock_schema::{Obj, type_named};
-
     use oarlock_schema::views::View as _;
+    use oarlock_schema::{Obj, type_named};
 
     use super::*;
 
