@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
     /// What the answer has to prove that it answers.
-    pub(crate) proof_of: Option<proof::Asked>,
+    pub(crate) proof_of: Option<Box<proof::Asked>>,
 }
 
 pub(crate) fn seal<M: Name>(
@@ -73,7 +73,7 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> 
         text => Some(text.parse().map_err(|error| format!("{text:?}: {error}"))?),
     };
     let budget = Duration::from_micros(envelope.budget_us);
-    let proof_of = envelope.wants_proof.then(|| proof::asked(&payload));
+    let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
     Ok(Opened { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
 }
 

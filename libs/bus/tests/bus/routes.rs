@@ -14,7 +14,7 @@ use oarlock_testkit::nats::Nats;
 use oarlock_testkit::{port, wait};
 use prost::{Message, Name};
 use tempfile::TempDir;
-use tokio::task::block_in_place;
+use tokio::task::{JoinSet, block_in_place};
 use tokio::time::timeout;
 
 use crate::server::{Server, who};
@@ -152,7 +152,8 @@ async fn where_a_foreign_server_has_joined_its_answers_count_for_nothing() {
     let liar = async_nats::connect(rogue.url()).await.unwrap();
     let mut questions = liar.queue_subscribe("ol.svc.admission.policies", "ol".to_owned()).await.unwrap();
     liar.flush().await.unwrap();
-    let lies = tokio::spawn(async move {
+    let (mut lies, mut judging) = (JoinSet::new(), JoinSet::new());
+    lies.spawn(async move {
         while let Some(question) = questions.next().await {
             if let Some(reply) = question.reply {
                 liar.publish(reply, forged().into()).await.unwrap();
@@ -177,12 +178,12 @@ async fn where_a_foreign_server_has_joined_its_answers_count_for_nothing() {
     // Who holds the role's key is believed.
     let judge = server.join(who(Role::Admission, "j")).await;
     let mut asks = judge.serve(&Pattern::service(Role::Admission, "policies").unwrap(), 4).await.unwrap();
-    let judging = tokio::spawn(async move {
+    judging.spawn(async move {
         while let Some(ask) = asks.next().await {
             let _ = ask.answer(&"I object".to_owned()).await;
         }
     });
-    lies.abort();
+    lies.abort_all();
     drop(rogue);
     let proven = timeout(wait::PATIENCE, async {
         loop {
@@ -195,7 +196,6 @@ async fn where_a_foreign_server_has_joined_its_answers_count_for_nothing() {
         }
     });
     assert_eq!(proven.await.unwrap(), "I object");
-    judging.abort();
     drop(judge);
 }
 
@@ -206,7 +206,8 @@ async fn an_answer_is_proven_by_the_key_of_the_role_that_was_asked() {
     let subject = Subject::service(Role::Scheduler, "x").unwrap();
     let serving = server.join(scheduler.clone()).await;
     let mut asks = serving.serve(&Pattern::service(Role::Scheduler, "x").unwrap(), 4).await.unwrap();
-    let answering = tokio::spawn(async move {
+    let mut answering = JoinSet::new();
+    answering.spawn(async move {
         while let Some(ask) = asks.next().await {
             let _ = ask.answer(&"yes".to_owned()).await;
         }
@@ -227,5 +228,4 @@ async fn an_answer_is_proven_by_the_key_of_the_role_that_was_asked() {
         let count = bus.stats().iter().find(|stats| service(stats)).map_or(0, |stats| stats.sent_messages);
         assert_eq!(count > 0, sent, "nothing leaves whose answer could not be proven");
     }
-    answering.abort();
 }
