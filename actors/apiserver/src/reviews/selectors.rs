@@ -3,7 +3,6 @@
 
 use oarlock_meta::selector::{FieldRequirement, LabelRequirement, Operator};
 use oarlock_meta::{ErrorList, FieldError, FieldSelector, LabelSelector, Path, names};
-use oarlock_schema::views::View as _;
 use oarlock_schema::views::authorization_v1::{FieldSelectorAttributes, LabelSelectorAttributes, ResourceAttributes};
 
 const SPEC: &str = "spec.resourceAttributes";
@@ -136,6 +135,7 @@ fn read_labels(asked: LabelSelectorAttributes<'_>) -> (Option<LabelSelector>, Un
 #[cfg(test)]
 mod tests {
     use oarlock_codec::{Mode, json};
+    use oarlock_schema::views::View as _;
     use oarlock_schema::{Obj, type_named};
 
     use super::*;

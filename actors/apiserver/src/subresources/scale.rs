@@ -101,7 +101,7 @@ fn check_uid(target: &Target<'_>, asked: &str, have: &str) -> Result<(), Status>
         return Ok(());
     }
     let row = target.resource();
-    let resource = GroupResource::new(row.group, &format!("{}/scale", row.plural));
+    let resource = GroupResource::new(row.group, format!("{}/scale", row.plural));
     let why = format!("Precondition failed: UID in precondition: {asked}, UID in object meta: {have}");
     Err(Status::conflict(&resource, target.name, why))
 }
