@@ -114,11 +114,8 @@ mod tests {
             let old = obj(plural, json);
             let mut new = old.clone();
             assert!(grants_the_same(&new, &old), "{plural}");
-            let mut meta = new.meta_mut().unwrap();
-            meta.set_resource_version("2");
-            meta.set_generation(2);
-            meta.finalizers_mut().push("example.org/one".into());
-            drop(meta);
+            new.meta_mut().unwrap().set_resource_version("2").set_generation(2);
+            new.meta_mut().unwrap().finalizers_mut().push("example.org/one".into());
             assert!(grants_the_same(&new, &old), "{plural}");
         }
     }

@@ -15,7 +15,7 @@ use crate::verbs::update::{Change, check_uid, failed_precondition, modify};
 /// Binds the pod that the URL names.
 ///
 /// # Errors
-/// 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
+/// 400 for a body of another pod; 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
 pub(crate) async fn bind(
     server: &Server,
     caller: &Caller,
@@ -25,6 +25,9 @@ pub(crate) async fn bind(
     admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
     let Some(binding) = body.view::<Binding<'_>>() else { return Err(Status::bad_request("the body is no Binding")) };
+    if body.name() != target.name {
+        return Err(Status::bad_request("name in URL does not match name in Binding object"));
+    }
     check(binding)?;
     admission.validate(Some(&mut body.clone()), None).await?;
     let node = binding.target().name().to_owned();
