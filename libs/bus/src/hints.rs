@@ -21,7 +21,6 @@ pub struct Hints {
 
 /// What is heard.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "almost every value is a hint, which a box would only move to the heap")]
 pub enum Heard {
     /// A hint.
     Hint(Hint),

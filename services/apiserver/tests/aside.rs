@@ -17,6 +17,7 @@ async fn server() -> (tempfile::TempDir, Api, Http) {
     let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
     let cluster = Cluster {
         data_dir: directory.path().to_owned(),
+        pki: None,
         store: Store::Memory,
         store_options: Default::default(),
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),

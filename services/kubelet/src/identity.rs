@@ -41,7 +41,6 @@ impl Signer {
 }
 
 /// Where each node's identity comes from.
-#[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub(crate) enum Identities {
     /// From the one kubeconfig, whose user is the node, or is whoever signs for nodes.
     One(Box<Endpoint>, Option<Box<Signer>>),
