@@ -49,6 +49,8 @@ pub struct Parts {
     pub streams: oarlock_runtime::Gate,
     /// Whose turn it is at what many requests would write together with their objects.
     pub turns: oarlock_admission::turns::Turns,
+    /// What the feature gates leave out of objects.
+    pub disabled: oarlock_apis::Disabled,
 }
 
 impl Server {
@@ -128,6 +130,12 @@ impl Server {
     #[must_use]
     pub fn turns(&self) -> &oarlock_admission::turns::Turns {
         &self.parts.turns
+    }
+
+    /// What the feature gates leave out of objects.
+    #[must_use]
+    pub fn disabled(&self) -> &oarlock_apis::Disabled {
+        &self.parts.disabled
     }
 
     /// Streams that go on when the request that began them has been answered.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_admission::Chain;
+use oarlock_apis::Disabled;
 use oarlock_auth::authenticators::RequestHeader;
 use oarlock_auth::tokens::{Issuer, Verifier};
 use oarlock_auth::{Authenticators, Authorizers};
@@ -111,6 +112,7 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
     let Options { mut config, pki, log, store, listener: socket, kubelets, disable_admission } = options;
     let address = socket.local_addr()?;
     config.port = address.port();
+    crate::metrics::features(&config.features);
     let clients = ClientTrust::new([pki.ca.certificate()])?;
     let proxies = ClientTrust::new([pki.front_proxy_ca.certificate()])?;
     let keys = VerifyingKeys::new().with_pem(&pki.service_account_public_pem)?;
@@ -160,6 +162,7 @@ pub async fn assemble(
     let admission =
         Chain::new(stages.into_iter().filter(|s| !disable_admission.iter().any(|d| d == s.name())).collect());
     expire_events(system, &store, config.event_ttl).await?;
+    let disabled = Disabled::of(&config.features);
     let server = Server::new(Parts {
         store,
         reader,
@@ -173,6 +176,7 @@ pub async fn assemble(
         kubelets,
         streams: system.gate("apiserver.streams", Phase::Ingress),
         turns: oarlock_admission::turns::Turns::new(),
+        disabled,
     });
     policy::start(system, &server).await?;
     let for_milestones = server.clone();

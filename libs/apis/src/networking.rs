@@ -18,7 +18,9 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("networking/v1.NetworkPolicyPort").validate(network_policy::validate_port),
     TypeRules::of("networking/v1.NetworkPolicyPeer").validate(network_policy::validate_peer),
     TypeRules::of("networking/v1.IPBlock").validate(network_policy::validate_block),
-    TypeRules::of("networking/v1.Ingress").warnings(ingress::warnings).status(crate::core::load_balancer::validate_ingress),
+    TypeRules::of("networking/v1.Ingress")
+        .warnings(ingress::warnings)
+        .status(crate::core::load_balancer::validate_ingress),
     TypeRules::of("networking/v1.IngressSpec").validate(ingress::validate),
     TypeRules::of("networking/v1.HTTPIngressRuleValue").required(&["paths"]),
     TypeRules::of("networking/v1.HTTPIngressPath").validate(ingress::validate_path),

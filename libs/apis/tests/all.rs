@@ -4,5 +4,6 @@
 
 mod common;
 mod defaults;
+mod gates;
 mod invalid;
 mod speed;

@@ -17,6 +17,7 @@ use oarlock_auth::tokens::DEFAULT_ISSUER;
 use oarlock_config::DataDir;
 use oarlock_pki::{Pki, ServingNames, UnixTime};
 use oarlock_runtime::{System, clock, rng};
+use oarlock_schema::FeatureGates;
 use oarlock_storage::MemoryLog;
 use oarlock_storage::embedded::{self, EmbeddedLog};
 use oarlock_storage::{Fatal, FatalHook, Log};
@@ -43,6 +44,8 @@ pub struct Cluster {
     pub store: Store,
     /// How much of it is kept at hand.
     pub store_options: oarlock_store::Options,
+    /// Feature gates.
+    pub features: FeatureGates,
     /// Address to listen on.
     pub bind: IpAddr,
     /// Port to listen on; `None` takes 6443 or the next free one.
@@ -120,6 +123,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let directory = DataDir::new(&cluster.data_dir);
     std::fs::create_dir_all(directory.root())
         .with_context(|| format!("data directory {}", directory.root().display()))?;
+    tell_of_gates(&cluster.features);
     let lock = lock(&directory)?;
     let listener = bind(cluster.bind, cluster.port).await?;
     let address = listener.local_addr()?;
@@ -152,6 +156,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         request_timeout: REQUEST_TIMEOUT,
         goaway_chance: cluster.going.goaway_chance,
         termination: cluster.going.termination(),
+        features: cluster.features,
         max_body: 3 << 20,
         identity: identity(),
         ca_pem: String::new(),
@@ -172,6 +177,17 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     };
     let running = oarlock_apiserver::start(system, options).await?;
     Ok(Api { server: running.server, address: running.address, kubeconfig, _lock: lock })
+}
+
+/// Nobody is to believe that a gate does what it does nowhere in here.
+fn tell_of_gates(gates: &FeatureGates) {
+    for (gate, on) in gates.changed().filter(|(gate, _)| !oarlock_apis::Disabled::governs(gate.name)) {
+        tracing::warn!(
+            gate = gate.name,
+            on,
+            "the feature gate decides about no field, and nothing else here asks for it"
+        );
+    }
 }
 
 /// One process at a time uses a data directory.

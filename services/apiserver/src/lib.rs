@@ -5,6 +5,6 @@ pub mod assemble;
 mod keys;
 mod run;
 
-pub use args::{Args, EtcdOptions, GoingOptions, KubeletOptions, ServingOptions, StoreOptions};
+pub use args::{Args, EtcdOptions, FeatureOptions, GoingOptions, KubeletOptions, ServingOptions, StoreOptions};
 pub use keys::{KeysArgs, keys};
 pub use run::{join, run};

@@ -14,6 +14,7 @@ mod crew;
 mod exchange;
 mod faults;
 mod flags;
+mod gates;
 mod jobs;
 mod k9s;
 mod kube_rs;

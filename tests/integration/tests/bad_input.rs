@@ -3,6 +3,7 @@
 mod bodies;
 mod credentials;
 mod paths;
+mod statuses;
 
 use oarlock_testkit::http::{Answer, Http};
 

@@ -237,4 +237,10 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
     bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
     bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
+    bug(
+        "ended_container_lives",
+        "oarlock-apis",
+        Some("all"),
+        "invalid::what_is_written_as_a_status_is_judged_as_upstream_judges_it",
+    ),
 ];
