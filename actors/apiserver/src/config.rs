@@ -22,6 +22,8 @@ pub struct Config {
     pub goaway_chance: f64,
     /// How it ends.
     pub termination: crate::termination::Termination,
+    /// Feature gates.
+    pub features: oarlock_schema::FeatureGates,
     /// Largest body in bytes (upstream: 3 MiB).
     pub max_body: usize,
     /// How many requests and connections there may be at once.

@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
 use crate::http::request_info::RequestInfo;
@@ -29,7 +30,14 @@ struct DurationLabels {
     resource: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct FeatureLabels {
+    name: &'static str,
+    stage: &'static str,
+}
+
 struct Families {
+    features: Family<FeatureLabels, Gauge>,
     requests: Family<RequestLabels, Counter>,
     durations: Family<DurationLabels, Histogram>,
     connections_refused: Counter,
@@ -37,11 +45,13 @@ struct Families {
 
 static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
     let families = Families {
+        features: Family::default(),
         requests: Family::default(),
         durations: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.000_25, 2.0, 18))),
         connections_refused: Counter::default(),
     };
     oarlock_telemetry::registry().declare(|registry| {
+        registry.register("kubernetes_feature_enabled", "Feature gates by stage", families.features.clone());
         registry.register("apiserver_request", "Requests by verb, resource and answer code", families.requests.clone());
         registry.register(
             "apiserver_request_duration_seconds",
@@ -60,6 +70,14 @@ static FAMILIES: LazyLock<Families> = LazyLock::new(|| {
 /// Counts a connection that is one too many.
 pub(crate) fn connection_refused() {
     FAMILIES.connections_refused.inc();
+}
+
+/// Tells which feature gates are on.
+pub(crate) fn features(gates: &oarlock_schema::FeatureGates) {
+    for (gate, on) in gates.iter() {
+        let labels = FeatureLabels { name: gate.name, stage: gate.stage.as_str() };
+        FAMILIES.features.get_or_create(&labels).set(i64::from(on));
+    }
 }
 
 /// Counts an answered request. Only resources that exist make labels, so that clients cannot make up more.

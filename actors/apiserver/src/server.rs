@@ -53,6 +53,8 @@ pub struct Parts {
     pub(crate) inflight: crate::inflight::Inflight,
     /// Where large requests run.
     pub(crate) large: crate::large::Lanes,
+    /// What the feature gates leave out of objects.
+    pub disabled: oarlock_apis::Disabled,
 }
 
 impl Server {
@@ -142,6 +144,12 @@ impl Server {
     /// Where large requests run.
     pub(crate) fn large(&self) -> &crate::large::Lanes {
         &self.parts.large
+    }
+
+    /// What the feature gates leave out of objects.
+    #[must_use]
+    pub fn disabled(&self) -> &oarlock_apis::Disabled {
+        &self.parts.disabled
     }
 
     /// Streams that go on when the request that began them has been answered.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oarlock_admission::Chain;
+use oarlock_apis::Disabled;
 use oarlock_auth::authenticators::RequestHeader;
 use oarlock_auth::tokens::{Issuer, Verifier};
 use oarlock_auth::{Authenticators, Authorizers};
@@ -113,6 +114,7 @@ pub async fn start(system: &System, options: Options) -> Result<Running, StartEr
     let Options { mut config, pki, log, store, listener: socket, kubelets, disable_admission } = options;
     let address = socket.local_addr()?;
     config.port = address.port();
+    crate::metrics::features(&config.features);
     let clients = ClientTrust::new([pki.ca.certificate()])?;
     let proxies = ClientTrust::new([pki.front_proxy_ca.certificate()])?;
     let keys = VerifyingKeys::new().with_pem(&pki.service_account_public_pem)?;
@@ -164,6 +166,7 @@ pub async fn assemble(
     expire_events(system, &store, config.event_ttl).await?;
     // Clients decide what this process works on from here on.
     system.serves();
+    let disabled = Disabled::of(&config.features);
     let server = Server::new(Parts {
         store,
         reader,
@@ -180,6 +183,7 @@ pub async fn assemble(
         kubelets,
         streams: system.gate("apiserver.streams", Phase::Ingress),
         turns: oarlock_admission::turns::Turns::new(),
+        disabled,
     });
     policy::start(system, &server).await?;
     let for_milestones = server.clone();

@@ -127,7 +127,8 @@ impl State {
 
     fn patch(&mut self, resource: &'static Resource, key: Key, kind: PatchKind, body: &[u8]) -> Result<Object, Status> {
         let current = self.objects.get(&key).ok_or_else(|| Status::not_found(&resource.group_resource(), &key.2))?;
-        let patched = apply_patch(kind, current, body, Validation::Strict)?.obj;
+        let mut patched = apply_patch(kind, current, body, Validation::Strict)?.obj;
+        judge(resource, &mut patched, current);
         if patched.meta().uid() != current.meta().uid() {
             return Err(Status::conflict(&resource.group_resource(), &key.2, "uid"));
         }
@@ -161,6 +162,22 @@ impl State {
         marked.set_at(&["metadata", "deletionGracePeriodSeconds"], grace);
         Ok(self.put(key, marked))
     }
+}
+
+/// A node writes no status that an API server would refuse: it would try again for ever.
+fn judge(resource: &'static Resource, new: &mut Obj, old: &Obj) {
+    if resource.plural == "pods" {
+        oarlock_apis::core::pod_status::pair_addresses(new);
+        if new.at(&["status", "qosClass"]).is_none()
+            && let Some(class) = old.at(&["status", "qosClass"]).cloned()
+        {
+            new.set_at(&["status", "qosClass"], class);
+        }
+    }
+    let errors = oarlock_apis::validate_change(resource, "status", new, old);
+    let of_status = |error: &&oarlock_meta::FieldError| error.field.starts_with("status");
+    let refused: Vec<String> = errors.iter().filter(of_status).map(ToString::to_string).collect();
+    assert!(refused.is_empty(), "{refused:?}\n{}", String::from_utf8_lossy(&encode(new)));
 }
 
 fn object(obj: &Obj) -> Object {

@@ -22,6 +22,9 @@ const RENAMED: &[(&str, &str, &[&str])] = &[
     ("pods", "spec.host", &["spec", "nodeName"]),
 ];
 
+/// Field labels that read another field where theirs is empty, as (resource, label, path).
+const ELSE: &[(&str, &str, &[&str])] = &[("events", "source", &["reportingComponent"])];
+
 struct Row {
     resource: &'static Resource,
     /// Labels without `metadata.name` and `metadata.namespace`, which the key tells.
@@ -31,9 +34,10 @@ struct Row {
     wanted: Wanted,
 }
 
-/// Where a field is, and what it reads as when an object lacks it.
+/// Where a field is, where to look when it is empty, and what it reads as when an object lacks it.
 struct Place {
     path: Vec<&'static str>,
+    or: Option<&'static [&'static str]>,
     absent: &'static str,
 }
 
@@ -68,7 +72,8 @@ fn row(resource: &'static Resource) -> Row {
     let labels =
         || resource.selectable.iter().copied().filter(|l| !matches!(*l, "metadata.name" | "metadata.namespace"));
     let places: Vec<_> = labels().map(|l| place(resource, l)).collect();
-    let paths: BTreeSet<&[&str]> = places.iter().map(|place| place.path.as_slice()).chain(METADATA).collect();
+    let paths: BTreeSet<&[&str]> =
+        places.iter().flat_map(|place| [Some(place.path.as_slice()), place.or]).flatten().chain(METADATA).collect();
     let wanted = Wanted::at(paths);
     Row { resource, names: labels().map(CompactString::new).collect(), places, wanted }
 }
@@ -86,7 +91,19 @@ fn place(resource: &Resource, label: &'static str) -> Place {
             _ => "",
         };
     }
-    Place { path, absent }
+    let or = ELSE.iter().find(|(plural, name, _)| *plural == resource.plural && *name == label).map(|(.., path)| *path);
+    Place { path, or, absent }
+}
+
+/// The name under which entries keep a field label: those of the form in which objects are stored (upstream
+/// `AddFieldLabelConversionsForEvent` of events.k8s.io).
+#[must_use]
+pub fn stored_label<'a>(resource: &Resource, label: &'a str) -> std::borrow::Cow<'a, str> {
+    match (resource.group, label, label.strip_prefix("regarding.")) {
+        ("events.k8s.io", "reportingController", _) => "reportingComponent".into(),
+        ("events.k8s.io", _, Some(field)) => format!("involvedObject.{field}").into(),
+        _ => label.into(),
+    }
 }
 
 fn path(resource: &Resource, label: &'static str) -> Vec<&'static str> {
@@ -122,7 +139,7 @@ pub fn decode(bytes: &[u8], ty: TypeRef) -> Result<Obj, oarlock_codec::DecodeErr
 pub fn parts(key: &Key, obj: &Obj, splice: Option<usize>) -> EntryParts {
     let meta = obj.meta();
     let fields = ROWS.get(key.resource()).map_or_else(Fields::default, |row| {
-        Fields::new(row.names.clone(), row.places.iter().map(|place| text(obj.at(&place.path), place.absent)).collect())
+        Fields::new(row.names.clone(), row.places.iter().map(|place| place.read(obj)).collect())
     });
     EntryParts {
         splice: splice.and_then(|at| u32::try_from(at).ok()),
@@ -131,6 +148,16 @@ pub fn parts(key: &Key, obj: &Obj, splice: Option<usize>) -> EntryParts {
         fields,
         owners: meta.owner_references().iter().map(|o| o.uid().into()).collect(),
         deletion: meta.deletion_timestamp().is_some_and(|t| !t.is_empty()),
+    }
+}
+
+impl Place {
+    fn read(&self, obj: &Obj) -> CompactString {
+        let value = text(obj.at(&self.path), self.absent);
+        match self.or {
+            Some(path) if value.is_empty() => text(obj.at(path), self.absent),
+            _ => value,
+        }
     }
 }
 
@@ -230,6 +257,57 @@ mod tests {
             let key = Key::cluster(prefix, "n");
             assert_eq!(parts(&key, &obj, None).fields.get(label), Some(read), "{label}");
         }
+    }
+
+    /// Set where the resource has it, stored as it is stored, found under the label that a selector names.
+    #[test]
+    fn every_label_finds_what_is_set_through_every_group() {
+        let mut seen = Vec::new();
+        for resource in RESOURCES.iter().filter(|resource| crate::key::prefix(resource).is_some()) {
+            let kind = crate::table::kind(resource);
+            let labels =
+                || resource.selectable.iter().filter(|l| !matches!(**l, "metadata.name" | "metadata.namespace"));
+            for label in labels().filter(|label| **label != "status.podIPs") {
+                let path = path(resource, label);
+                let json = br#"{"metadata":{"name":"n","namespace":"a"}}"#;
+                let mut obj = decode(json, resource.ty).unwrap();
+                let values = [(Value::from("x"), "x"), (Value::Bool(true), "true"), (Value::Int(1), "1")];
+                let fits = |(value, _): &(Value, &str)| {
+                    let mut obj = obj.clone();
+                    obj.set_at(&path, value.clone())
+                        && decode(&oarlock_codec::json::encode(&obj).bytes, resource.ty).is_ok()
+                };
+                let (value, shown) = values.into_iter().find(fits).unwrap();
+                assert!(obj.set_at(&path, value));
+                let stored = kind.strategy.convert(&obj, stored_type(resource)).unwrap();
+                let prefix = crate::key::prefix(resource).unwrap();
+                let parts = parts(&Key::namespaced(prefix, "a", "n"), &stored, None);
+                let found = parts.fields.get(&stored_label(resource, label)).map(str::to_owned);
+                assert_eq!(found.as_deref(), Some(shown), "{}/{} {label}", resource.group, resource.plural);
+                seen.push((resource.group, *label));
+            }
+        }
+        for row in [("events.k8s.io", "reportingController"), ("events.k8s.io", "regarding.fieldPath"), ("", "source")]
+        {
+            assert!(seen.contains(&row), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_a_source_is_from_who_reports_it() {
+        let row = &ROWS["/registry/events/"];
+        let read = |json: &str| {
+            let obj = decode(json.as_bytes(), row.resource.ty).unwrap();
+            let encoded = oarlock_codec::json::encode(&obj);
+            let key = Key::namespaced("/registry/events/", "a", "n");
+            let loaded = StoredIndexer.parts(&key, &encoded.bytes.into());
+            assert_eq!(parts(&key, &obj, None).fields, loaded.fields);
+            loaded.fields.get("source").map(str::to_owned)
+        };
+        let reported = r#"{"metadata":{"name":"n"},"reportingComponent":"r"}"#;
+        assert_eq!(read(reported).as_deref(), Some("r"));
+        let both = r#"{"metadata":{"name":"n"},"reportingComponent":"r","source":{"component":"s"}}"#;
+        assert_eq!(read(both).as_deref(), Some("s"));
     }
 
     #[test]

@@ -97,7 +97,10 @@ pub const POD_TYPES: &[TypeRules] = &[
 
 /// Rows of the rest of the core group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("core/v1.Service").default(service::default).status(load_balancer::validate_service).warnings(service::warnings),
+    TypeRules::of("core/v1.Service")
+        .default(service::default)
+        .status(load_balancer::validate_service)
+        .warnings(service::warnings),
     TypeRules::of("core/v1.ServiceSpec")
         .enums(&["type", "sessionAffinity", "ipFamilyPolicy"])
         .validate(service::validate)
@@ -133,7 +136,8 @@ pub const TYPES: &[TypeRules] = &[
         .warnings(persistent_volume::warnings),
     TypeRules::of("core/v1.PersistentVolumeClaim")
         .validate_update(claim::validate_update)
-        .status(claim::validate_status),
+        .status(claim::validate_status)
+        .warnings(claim::warnings),
     TypeRules::of("core/v1.PersistentVolumeClaimSpec").enums(&["volumeMode"]).validate(claim::validate),
     TypeRules::of("core/v1.LimitRangeSpec").validate(limit_range::validate),
     TypeRules::of("core/v1.LimitRangeItem").default(limit_range::default),

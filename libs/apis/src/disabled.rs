@@ -1,104 +1,201 @@
-//! Fields behind feature gates that are off in a default 1.35: they stay in the schema and are dropped on write, unless the stored object has
-//! them already (upstream: the `dropDisabled` functions of the strategies).
+//! Fields behind feature gates that are off: they stay in the schema and are dropped on write, unless the stored object has them already
+//! (upstream: the `dropDisabled` functions of the strategies). Which gate a field is behind says the schema data, but for a few.
 
-use oarlock_schema::{FieldId, Obj, Struct, TypeRef, Value};
+use std::sync::LazyLock;
 
-use crate::table::slot;
+use oarlock_schema::{FeatureGates, FieldId, Obj, Struct, TYPES, TypeRef, Value};
 
-/// Types with fields of gates that are off. Fields whose gate widens what they may hold (`minReplicas`, `operator`) are not among them:
-/// validation refuses those values.
-pub(crate) const FIELDS: &[(&str, &[&str])] = &[
-    ("coordination/v1.LeaseSpec", &["strategy", "preferredHolder"]),
-    ("core/v1.ContainerStatus", &["allocatedResources", "allocatedResourcesStatus"]),
-    ("core/v1.Lifecycle", &["stopSignal"]),
-    ("core/v1.NodeStatus", &["declaredFeatures"]),
-    ("core/v1.PodSpec", &["workloadRef"]),
-    ("core/v1.PodStatus", &["extendedResourceClaimStatus", "allocatedResources", "resources"]),
-    ("core/v1.VolumeProjection", &["clusterTrustBundle", "podCertificate"]),
-    ("resource/v1.AllocatedDeviceStatus", &["shareID"]),
-    ("resource/v1.AllocationResult", &["allocationTimestamp"]),
-    (
-        "resource/v1.Device",
-        &[
-            "consumesCounters",
-            "nodeName",
-            "nodeSelector",
-            "allNodes",
-            "taints",
-            "bindsToNode",
-            "bindingConditions",
-            "bindingFailureConditions",
-            "allowMultipleAllocations",
-        ],
-    ),
-    ("resource/v1.DeviceCapacity", &["requestPolicy"]),
-    ("resource/v1.DeviceClassSpec", &["extendedResourceName"]),
-    ("resource/v1.DeviceConstraint", &["distinctAttribute"]),
-    (
-        "resource/v1.DeviceRequestAllocationResult",
-        &["tolerations", "bindingConditions", "bindingFailureConditions", "shareID", "consumedCapacity"],
-    ),
-    ("resource/v1.DeviceSubRequest", &["tolerations", "capacity"]),
-    ("resource/v1.ExactDeviceRequest", &["tolerations", "capacity"]),
-    ("resource/v1.ResourceSliceSpec", &["perDeviceNodeSelection", "sharedCounters"]),
+use crate::table::{ByAddress, address};
+
+/// Fields whose tag says another gate than upstream's code looks at, with the gates that the code wants on; none: it never drops the field.
+/// Each row was found by writing the field to a live server and reading it back.
+pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
+    // The gate widens what the field may hold; validation refuses those values.
+    ("autoscaling/v1.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
+    ("autoscaling/v2.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
+    ("core/v1.PersistentVolumeSpec", "nodeAffinity", &[]),
+    ("core/v1.Toleration", "operator", &[]),
+    ("resource/v1.CELDeviceSelector", "expression", &[]),
+    // Goes with the gate of in-place resize, which is locked on.
+    ("core/v1.ContainerStatus", "allocatedResources", &[]),
+    // Nobody drops it: of a container's signal only the wish is dropped, of an allocation only what was found.
+    ("core/v1.ContainerStatus", "stopSignal", &[]),
+    ("resource/v1.AllocationResult", "allocationTimestamp", &[]),
+    ("resource/v1.DeviceRequestAllocationResult", "tolerations", &[]),
+    ("apiextensions/v1.CustomResourceDefinitionStatus", "observedGeneration", &[]),
+    ("apiextensions/v1.CustomResourceDefinitionCondition", "observedGeneration", &[]),
+    // Goes only where recursive read-only mounts go too, which are locked on.
+    ("core/v1.NodeStatus", "runtimeHandlers", &[]),
+    ("core/v1.NodeRuntimeHandlerFeatures", "userNamespaces", &[]),
+    // Is a part of what goes as a whole.
+    ("core/v1.FileKeySelector", "key", &[]),
+    // References to other namespaces go (see GOES_ALONG); others stay.
+    ("core/v1.PersistentVolumeClaimSpec", "dataSourceRef", &[]),
+    // Without a tag, or with one that names no gate.
+    ("core/v1.Lifecycle", "stopSignal", &["ContainerStopSignals"]),
+    ("core/v1.VolumeProjection", "podCertificate", &["PodCertificateRequest"]),
 ];
 
-/// Drops fields of gates that are off, before validation. A field that the stored object has anywhere may stay everywhere, as upstream has it.
-pub fn drop_disabled(new: &mut Obj, old: Option<&Obj>) {
-    let mut in_use = Vec::new();
-    if let Some(old) = old {
-        collect(old, &mut in_use);
+/// Types whose node is nothing once the field is gone: it goes along, always or when nothing else is in it.
+const GOES_ALONG: &[(&str, Along)] =
+    &[("core/v1.TypedObjectReference", Along::Always), ("core/v1.Lifecycle", Along::WhenEmpty)];
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Along {
+    Always,
+    WhenEmpty,
+}
+
+/// What a set of gates leaves out of a type.
+#[derive(Clone, Default, Debug)]
+struct Off {
+    fields: Vec<FieldId>,
+    /// Such fields exist here or below.
+    below: bool,
+    along: Option<Along>,
+}
+
+/// What a set of gates leaves out of objects. Made once for a server.
+#[derive(Clone, Debug)]
+pub struct Disabled {
+    types: ByAddress<Off>,
+}
+
+impl Default for Disabled {
+    fn default() -> Self {
+        static DEFAULT: LazyLock<Disabled> = LazyLock::new(|| Disabled::of(&FeatureGates::default()));
+        DEFAULT.clone()
     }
-    drop_in(new, &in_use);
+}
+
+/// The gates that a field is behind: all of them have to be on.
+fn gates_of(ty: TypeRef, field: &str) -> Vec<&'static str> {
+    let otherwise = OTHERWISE.iter().find(|(name, of, _)| *name == ty.name && *of == field);
+    match otherwise {
+        Some((_, _, gates)) => gates.to_vec(),
+        None => {
+            let tag = ty.field(field).and_then(|(_, def)| def.gate).unwrap_or("");
+            tag.split(',').filter(|gate| !gate.is_empty()).collect()
+        }
+    }
+}
+
+impl Disabled {
+    /// What these gates leave out.
+    #[must_use]
+    pub fn of(gates: &FeatureGates) -> Self {
+        let own = |ty: TypeRef| {
+            let off = |name: &str| gates_of(ty, name).iter().any(|gate| !gates.enabled(gate));
+            let fields: Vec<FieldId> = ty.iter().filter(|(_, def)| off(def.name)).map(|(id, _)| id).collect();
+            let along = GOES_ALONG.iter().find(|(name, _)| *name == ty.name).map(|(_, along)| *along);
+            Off { below: !fields.is_empty(), fields, along }
+        };
+        let mut types: ByAddress<Off> = TYPES.iter().map(|ty| (address(ty), own(ty))).collect();
+        // What lies below is found by a fixed point, because types may be recursive.
+        loop {
+            let mut changed = false;
+            for ty in TYPES {
+                let below = ty
+                    .fields
+                    .iter()
+                    .filter_map(|field| field.shape.element_type())
+                    .any(|ty| types.get(&address(ty)).is_some_and(|off| off.below));
+                if let Some(off) = types.get_mut(&address(ty)).filter(|off| below && !off.below) {
+                    off.below = true;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        types.retain(|_, off| off.below);
+        Self { types }
+    }
+
+    /// Whether a gate decides about a field; all that a gate does otherwise is upstream's affair.
+    #[must_use]
+    pub fn governs(gate: &str) -> bool {
+        TYPES.iter().any(|ty| ty.fields.iter().any(|field| gates_of(ty, field.name).contains(&gate)))
+    }
+
+    /// Drops fields of gates that are off, before validation. A field that the stored object has anywhere may stay everywhere, as upstream has it.
+    pub fn drop(&self, new: &mut Obj, old: Option<&Obj>) {
+        let mut in_use = Vec::new();
+        if let Some(old) = old {
+            self.collect(old, &mut in_use);
+        }
+        self.drop_in(new, &in_use);
+    }
+
+    fn off(&self, ty: TypeRef) -> Option<&Off> {
+        self.types.get(&address(ty))
+    }
+
+    fn collect(&self, node: &Struct, used: &mut Vec<Used>) {
+        let Some(off) = self.off(node.ty()) else { return };
+        for id in off.fields.iter().filter(|id| set(node, **id)) {
+            if !used.contains(&(node.ty(), *id)) {
+                used.push((node.ty(), *id));
+            }
+        }
+        for (_, value) in node.iter() {
+            self.collect_value(value, used);
+        }
+    }
+
+    fn collect_value(&self, value: &Value, used: &mut Vec<Used>) {
+        match value {
+            Value::Struct(inner) => self.collect(inner, used),
+            Value::List(items) => items.iter().for_each(|item| self.collect_value(item, used)),
+            Value::Map(map) => map.iter().for_each(|(_, item)| self.collect_value(item, used)),
+            _ => {}
+        }
+    }
+
+    /// Says whether the node itself goes.
+    fn drop_in(&self, node: &mut Struct, in_use: &[Used]) -> bool {
+        let Some(off) = self.off(node.ty()) else { return false };
+        let mut dropped = false;
+        for id in &off.fields {
+            if set(node, *id) && !in_use.contains(&(node.ty(), *id)) {
+                node.remove(*id);
+                dropped = true;
+            }
+        }
+        node.retain(|_, value| !self.drop_value(value, in_use));
+        dropped
+            && match off.along {
+                Some(Along::Always) => true,
+                Some(Along::WhenEmpty) => node.is_empty(),
+                None => false,
+            }
+    }
+
+    fn drop_value(&self, value: &mut Value, in_use: &[Used]) -> bool {
+        match value {
+            Value::Struct(inner) => return self.drop_in(inner, in_use),
+            // Only fields go along; an item of a list stays where it is.
+            Value::List(items) => {
+                for item in items.iter_mut() {
+                    self.drop_value(item, in_use);
+                }
+            }
+            Value::Map(map) => {
+                for (_, item) in map.iter_mut() {
+                    self.drop_value(item, in_use);
+                }
+            }
+            _ => {}
+        }
+        false
+    }
 }
 
 type Used = (TypeRef, FieldId);
 
 fn set(node: &Struct, id: FieldId) -> bool {
-    node.field(id).is_some_and(|v| !v.is_null())
-}
-
-fn collect(node: &Struct, used: &mut Vec<Used>) {
-    let Some(slot) = slot(node.ty()).filter(|s| s.disabled_below) else { return };
-    for id in slot.disabled.iter().filter(|id| set(node, **id)) {
-        // As many at most as there are fields of gates, however often the object has them.
-        if !used.contains(&(node.ty(), *id)) {
-            used.push((node.ty(), *id));
-        }
-    }
-    for (_, value) in node.iter() {
-        collect_value(value, used);
-    }
-}
-
-fn collect_value(value: &Value, used: &mut Vec<Used>) {
-    match value {
-        Value::Struct(inner) => collect(inner, used),
-        Value::List(items) => items.iter().for_each(|item| collect_value(item, used)),
-        Value::Map(map) => map.iter().for_each(|(_, item)| collect_value(item, used)),
-        _ => {}
-    }
-}
-
-fn drop_in(node: &mut Struct, in_use: &[Used]) {
-    let Some(slot) = slot(node.ty()).filter(|s| s.disabled_below) else { return };
-    for id in &slot.disabled {
-        if set(node, *id) && !in_use.contains(&(node.ty(), *id)) {
-            node.remove(*id);
-        }
-    }
-    for (_, value) in node.iter_mut() {
-        drop_value(value, in_use);
-    }
-}
-
-fn drop_value(value: &mut Value, in_use: &[Used]) {
-    match value {
-        Value::Struct(inner) => drop_in(inner, in_use),
-        Value::List(items) => items.iter_mut().for_each(|item| drop_value(item, in_use)),
-        Value::Map(map) => map.iter_mut().for_each(|(_, item)| drop_value(item, in_use)),
-        _ => {}
-    }
+    node.field(id).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
 }
 
 #[cfg(test)]
@@ -117,18 +214,84 @@ mod tests {
 
     #[test]
     fn drops_a_field_whose_gate_is_off() {
+        let disabled = Disabled::default();
         let mut new = lease(true);
-        drop_disabled(&mut new, None);
+        disabled.drop(&mut new, None);
         assert_eq!(new, lease(false));
         let mut new = lease(true);
-        drop_disabled(&mut new, Some(&lease(false)));
+        disabled.drop(&mut new, Some(&lease(false)));
         assert_eq!(new, lease(false));
     }
 
     #[test]
     fn keeps_what_the_stored_object_has() {
         let mut new = lease(true);
-        drop_disabled(&mut new, Some(&lease(true)));
+        Disabled::default().drop(&mut new, Some(&lease(true)));
         assert_eq!(new, lease(true));
+    }
+
+    #[test]
+    fn keeps_a_field_whose_gate_somebody_opened() {
+        let gates = "CoordinatedLeaderElection=true".parse().unwrap();
+        let mut new = lease(true);
+        Disabled::of(&gates).drop(&mut new, None);
+        assert_eq!(new, lease(true));
+    }
+
+    #[test]
+    fn drops_a_field_whose_gate_somebody_closed() {
+        let resource = oarlock_schema::resource("", "v1", "pods").unwrap();
+        let mut pod = Obj::new(resource.ty);
+        pod.set_at(&["spec", "hostnameOverride"], "h");
+        let whole = pod.clone();
+        Disabled::default().drop(&mut pod, None);
+        assert_eq!(pod, whole);
+        Disabled::of(&"HostnameOverride=false".parse().unwrap()).drop(&mut pod, None);
+        assert!(pod.at(&["spec", "hostnameOverride"]).is_none());
+    }
+
+    /// Tags that name no gate of this version mean a feature that is there for good; a new one needs a look, and perhaps a row above.
+    #[test]
+    fn tags_name_gates() {
+        let known = |gate: &&str| oarlock_schema::gates::GATES.iter().any(|one| one.name == *gate);
+        let mut strange: Vec<&str> = TYPES
+            .iter()
+            .flat_map(|ty| ty.fields.iter().flat_map(|field| gates_of(ty, field.name)))
+            .filter(|gate| !known(gate))
+            .collect();
+        strange.sort_unstable();
+        strange.dedup();
+        assert_eq!(strange, ["CSIStorageCapacity"]);
+    }
+
+    #[test]
+    fn says_which_gates_decide_about_fields() {
+        assert!(Disabled::governs("HostnameOverride") && Disabled::governs("PodCertificateRequest"));
+        assert!(!Disabled::governs("HPAScaleToZero") && !Disabled::governs("APIResponseCompression"));
+    }
+
+    #[test]
+    fn flags_read_as_upstream_reads_them() {
+        let gates: FeatureGates =
+            "AllAlpha=true,TaintTolerationComparisonOperators=false,HostnameOverride=f".parse().unwrap();
+        assert!(gates.enabled("GenericWorkload") && !gates.enabled("TaintTolerationComparisonOperators"));
+        assert!(!gates.enabled("HostnameOverride") && gates.enabled("EnvFiles"));
+        for (text, why) in [
+            ("Nonsense=true", "unrecognized feature gate: Nonsense"),
+            ("HostnameOverride", "missing bool value for HostnameOverride"),
+            (
+                "HostnameOverride=maybe",
+                "invalid value of HostnameOverride=maybe, err: strconv.ParseBool: parsing \"maybe\": invalid syntax",
+            ),
+            (
+                "InPlacePodVerticalScaling=false",
+                "cannot set feature gate InPlacePodVerticalScaling to false, feature is locked to true",
+            ),
+        ] {
+            assert_eq!(text.parse::<FeatureGates>().unwrap_err().to_string(), why);
+        }
+        for text in ["", "InPlacePodVerticalScaling=true,kube:EnvFiles=1"] {
+            assert_eq!(text.parse::<FeatureGates>(), Ok(FeatureGates::default()));
+        }
     }
 }

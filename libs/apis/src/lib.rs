@@ -6,7 +6,7 @@
 //!
 //! * [`default`]: fills in what clients left out, before admission.
 //! * [`validate`], [`validate_create`], [`validate_update`], [`validate_change`]: every error of an object or of a change, with upstream's texts.
-//! * [`drop_disabled`]: forgets fields whose feature gates are off.
+//! * [`Disabled`]: forgets fields whose feature gates are off.
 //! * [`warnings`]: what deserves a `Warning: 299` header.
 
 pub mod admissionregistration;
@@ -34,7 +34,7 @@ pub mod storage;
 pub mod table;
 pub(crate) mod walk;
 
-pub use disabled::drop_disabled;
+pub use disabled::Disabled;
 pub use kind::KindRules;
 pub use table::{TypeRules, kind_rules, type_rules};
-pub use walk::{default, validate, validate_change, validate_create, validate_update, warnings};
+pub use walk::{default, name_warnings, validate, validate_change, validate_create, validate_update, warnings};

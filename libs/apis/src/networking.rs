@@ -20,7 +20,9 @@ pub const TYPES: &[TypeRules] = &[
         .validate(network_policy::validate_peer)
         .warnings(network_policy::warnings),
     TypeRules::of("networking/v1.IPBlock").validate(network_policy::validate_block),
-    TypeRules::of("networking/v1.Ingress").warnings(ingress::warnings).status(crate::core::load_balancer::validate_ingress),
+    TypeRules::of("networking/v1.Ingress")
+        .warnings(ingress::warnings)
+        .status(crate::core::load_balancer::validate_ingress),
     TypeRules::of("networking/v1.IngressSpec").validate(ingress::validate),
     TypeRules::of("networking/v1.HTTPIngressRuleValue").required(&["paths"]),
     TypeRules::of("networking/v1.HTTPIngressPath").validate(ingress::validate_path),

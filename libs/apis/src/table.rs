@@ -178,10 +178,6 @@ pub(crate) struct Slot {
     pub(crate) enums: Vec<FieldId>,
     pub(crate) non_negative: Vec<FieldId>,
     pub(crate) immutable: Vec<FieldId>,
-    /// Fields of gates that are off.
-    pub(crate) disabled: Vec<FieldId>,
-    /// Such fields exist here or below.
-    pub(crate) disabled_below: bool,
     /// Defaults exist here or below.
     pub(crate) defaults_below: bool,
     /// Rules exist here or below.
@@ -197,8 +193,8 @@ pub(crate) struct Constant {
 }
 
 /// Addresses of statics are as good as random numbers once multiplied.
-#[derive(Default)]
-struct AddressHasher(u64);
+#[derive(Clone, Default)]
+pub(crate) struct AddressHasher(u64);
 
 impl Hasher for AddressHasher {
     fn finish(&self) -> u64 {
@@ -214,11 +210,14 @@ impl Hasher for AddressHasher {
     }
 }
 
-type Slots = HashMap<usize, Slot, BuildHasherDefault<AddressHasher>>;
+/// Something about types, found by one look at a type's address.
+pub(crate) type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
+
+type Slots = ByAddress<Slot>;
 
 static SLOTS: LazyLock<Slots> = LazyLock::new(build);
 
-fn address(ty: &TypeDef) -> usize {
+pub(crate) fn address(ty: &TypeDef) -> usize {
     std::ptr::from_ref(ty) as usize
 }
 
@@ -236,20 +235,16 @@ fn build() -> Slots {
     loop {
         let mut changed = false;
         for ty in oarlock_schema::TYPES {
-            let (mut defaults, mut rules, mut disabled) = (false, false, false);
+            let (mut defaults, mut rules) = (false, false);
             for below in ty.fields.iter().filter_map(|f| f.shape.element_type()).filter_map(|t| slots.get(&address(t)))
             {
                 defaults |= below.defaults_below;
                 rules |= below.rules_below;
-                disabled |= below.disabled_below;
             }
             if let Some(slot) = slots.get_mut(&address(ty)) {
-                changed |= (defaults && !slot.defaults_below)
-                    || (rules && !slot.rules_below)
-                    || (disabled && !slot.disabled_below);
+                changed |= (defaults && !slot.defaults_below) || (rules && !slot.rules_below);
                 slot.defaults_below |= defaults;
                 slot.rules_below |= rules;
-                slot.disabled_below |= disabled;
             }
         }
         if !changed {
@@ -267,11 +262,7 @@ fn own(ty: TypeRef, rules: Option<&'static TypeRules>) -> Slot {
         .filter_map(|(id, def)| Some((id, def, crate::constant::parse(def.default?, &def.shape)?)))
         .map(|(id, def, value)| Constant { id, value, pointer: def.pointer })
         .collect();
-    let gated = crate::disabled::FIELDS.iter().find(|(name, _)| *name == ty.name).map_or(&[][..], |(_, fields)| fields);
-    let disabled: Vec<FieldId> = gated.iter().filter_map(|name| ty.field(name)).map(|(id, _)| id).collect();
     Slot {
-        disabled_below: !disabled.is_empty(),
-        disabled,
         defaults_below: !constants.is_empty() || rules.is_some_and(|r| r.default.is_some()),
         rules_below: rules.is_some(),
         required: ids(|r| r.required),
@@ -302,10 +293,10 @@ pub fn kind_rules(ty: TypeRef) -> &'static KindRules {
 #[must_use]
 pub fn unknown_names() -> Vec<String> {
     let mut unknown = Vec::new();
-    for (name, fields) in crate::disabled::FIELDS {
-        let ty = oarlock_schema::type_named(name);
-        unknown
-            .extend(fields.iter().filter(|f| ty.is_none_or(|t| t.field(f).is_none())).map(|f| format!("{name}.{f}")));
+    for (name, field, _) in crate::disabled::OTHERWISE {
+        if oarlock_schema::type_named(name).is_none_or(|ty| ty.field(field).is_none()) {
+            unknown.push(format!("{name}.{field}"));
+        }
     }
     for row in TYPES.iter().flat_map(|rows| rows.iter()) {
         let Some(ty) = oarlock_schema::type_named(row.ty) else {

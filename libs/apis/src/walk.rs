@@ -158,6 +158,26 @@ fn without_passing<'a>(new: &'a Obj, old: &Obj) -> Cow<'a, Obj> {
     seen
 }
 
+/// Warnings about the name of an object that is being created: pods are named after it, and dots are no part of host names.
+#[must_use]
+pub fn name_warnings(obj: &Obj) -> Vec<String> {
+    let wrong = oarlock_meta::names::label_errors(obj.name());
+    let used = match obj.ty().name {
+        _ if wrong.is_empty() => return Vec::new(),
+        "core/v1.Pod" => "the Pod's hostname",
+        "apps/v1.Deployment"
+        | "apps/v1.ReplicaSet"
+        | "batch/v1.CronJob"
+        | "batch/v1.Job"
+        | "core/v1.ReplicationController" => "Pod names and hostnames",
+        _ => return Vec::new(),
+    };
+    let wrong = wrong.join(" ");
+    vec![format!(
+        "metadata.name: this is used in {used}, which can result in surprising behavior; a DNS label is recommended: [{wrong}]"
+    )]
+}
+
 /// Warnings about an object.
 #[must_use]
 pub fn warnings(obj: &Obj) -> Vec<String> {

@@ -5,6 +5,7 @@
 mod common;
 mod defaults;
 mod ephemeral;
+mod gates;
 mod invalid;
 mod pods;
 mod speed;

@@ -51,7 +51,9 @@ fn validate(row: &Value) -> (ErrorList, Vec<String>) {
         let labels: oarlock_schema::Map = labels.into_iter().collect();
         new.set_at(&["spec", "template", "metadata", "labels"], labels);
     }
-    let warnings = oarlock_apis::warnings(&new);
+    // Names are warned of at creation only.
+    let mut warnings = if row["old"].is_null() { oarlock_apis::name_warnings(&new) } else { Vec::new() };
+    warnings.extend(oarlock_apis::warnings(&new));
     let errors = if row["old"].is_null() {
         oarlock_apis::validate_create(resource, &new)
     } else {
@@ -132,6 +134,35 @@ fn what_is_written_as_a_status_is_judged_as_upstream_judges_it() {
     }
     assert!(count >= 120 && refused >= 70, "{refused} of {count} rows");
     assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// As a live server said.
+#[test]
+fn what_is_odd_about_names_and_claims_is_told() {
+    let name = |used: &str| {
+        format!(
+            "metadata.name: this is used in {used}, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"
+        )
+    };
+    for (kind, used) in [
+        (serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment"}), "Pod names and hostnames"),
+        (serde_json::json!({"apiVersion": "v1", "kind": "Pod"}), "the Pod's hostname"),
+    ] {
+        let (_, mut obj) = common::obj(&kind);
+        obj.set_at(&["metadata", "name"], "a.b");
+        assert_eq!(oarlock_apis::name_warnings(&obj), [name(used)]);
+        obj.set_at(&["metadata", "name"], "a-b");
+        assert!(oarlock_apis::name_warnings(&obj).is_empty());
+    }
+    let (_, claim) = common::obj(&serde_json::json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "a.b", "annotations": {"volume.beta.kubernetes.io/storage-class": "x"}},
+        "spec": {"resources": {"requests": {"storage": "1500m"}}}}));
+    let told = [
+        "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use \"storageClassName\" attribute instead",
+        "spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, must be an integer",
+    ];
+    assert_eq!(oarlock_apis::warnings(&claim), told);
+    assert!(oarlock_apis::name_warnings(&claim).is_empty());
 }
 
 #[test]

@@ -85,7 +85,7 @@ mod tests {
     fn certificates_and_nothing_else_are_taken() {
         let ca = Authority::create("ca", UnixTime::since_unix_epoch(std::time::Duration::from_secs(1))).unwrap();
         let (good, der) = (ca.certificate_pem(), ca.certificate().to_vec());
-        let key = ca.key_pem();
+        let key = ca.key_pem().unwrap();
         let twice = [der.as_slice(), &der].concat();
         let longer = [der.as_slice(), b"x"].concat();
         let none = "must contain at least one CERTIFICATE PEM block";

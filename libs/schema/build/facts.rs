@@ -9,6 +9,8 @@ pub(crate) struct Facts {
     pub(crate) types: Vec<Type>,
     pub(crate) groups: Vec<Group>,
     pub(crate) resources: Vec<ResourceRow>,
+    #[serde(default)]
+    pub(crate) gates: Vec<GateRow>,
 }
 
 impl Facts {
@@ -17,7 +19,17 @@ impl Facts {
         self.types.extend(more.types);
         self.groups.extend(more.groups);
         self.resources.extend(more.resources);
+        self.gates.extend(more.gates);
     }
+}
+
+#[derive(serde::Deserialize)]
+pub(crate) struct GateRow {
+    pub(crate) name: String,
+    pub(crate) default: bool,
+    #[serde(default)]
+    pub(crate) locked: bool,
+    pub(crate) stage: String,
 }
 
 #[derive(serde::Deserialize)]
@@ -218,6 +230,7 @@ pub(crate) fn shape(ty: &str) -> String {
 /// Statics of all types and resources.
 pub(crate) fn write(facts: &Facts) -> Result<String, std::fmt::Error> {
     let mut out = String::new();
+    writeln!(out, "use crate::gates::{{Gate, Stage}};")?;
     writeln!(out, "use crate::types::{{FieldDef, ListType, PatchStrategy, Presence, Shape, TypeDef}};")?;
     writeln!(
         out,
@@ -246,6 +259,19 @@ pub(crate) fn write(facts: &Facts) -> Result<String, std::fmt::Error> {
     let known: HashMap<&str, ()> = types.iter().map(|t| (t.name.as_str(), ())).collect();
     for row in &facts.resources {
         write_resource(&mut out, row, &known)?;
+    }
+    writeln!(out, "];")?;
+    let mut gates: Vec<&GateRow> = facts.gates.iter().collect();
+    gates.sort_by(|a, b| a.name.cmp(&b.name));
+    writeln!(out, "/// All feature gates, sorted by name.\npub static GATES: &[Gate] = &[")?;
+    for GateRow { name, default, locked, stage } in gates {
+        let stage = match stage.as_str() {
+            "ALPHA" => "Alpha",
+            "BETA" => "Beta",
+            "DEPRECATED" => "Deprecated",
+            _ => "Ga",
+        };
+        writeln!(out, "Gate {{ name: {name:?}, default: {default}, locked: {locked}, stage: Stage::{stage} }},")?;
     }
     writeln!(out, "];")?;
     Ok(out)

@@ -59,6 +59,7 @@ pub(crate) async fn run(bench: &Bench, subject: Whose, spec: &Spec) -> anyhow::R
         pki: None,
         store: Store::Embedded(directory.path().join("store")),
         store_options: oarlock_store::Options::default(),
+        features: Default::default(),
         bind: std::net::Ipv4Addr::LOCALHOST.into(),
         port: Some(0),
         advertise_address: None,
@@ -121,7 +122,7 @@ async fn alone(server: &Server, pods: &'static Resource, rounds: usize) -> anyho
         server.admission().validate(&mut attributes).await?;
         lap.to(&mut spent[3]);
         prepare::before_create(kind, &request, "00000000-0000-0000-0000-000000000000", &mut obj);
-        oarlock_apis::drop_disabled(&mut obj, None);
+        server.disabled().drop(&mut obj, None);
         black_box(oarlock_apis::warnings(&obj));
         let mut errors = oarlock_apis::validate_create(pods, &obj);
         kind.strategy.validate(&request, &obj, None, &mut errors);

@@ -8,6 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use oarlock_apiserver::{Limits, Termination};
 use oarlock_meta::GoDuration;
 use oarlock_runtime::shutdown::Graces;
+use oarlock_schema::FeatureGates;
 use oarlock_store::{ColdOptions, DEFAULT_WINDOW_BYTES};
 
 /// Flags of the API server.
@@ -41,6 +42,9 @@ pub struct Args {
     /// How much of the state's history is kept at hand.
     #[command(flatten)]
     pub store_options: StoreOptions,
+    /// Feature gates.
+    #[command(flatten)]
+    pub features: FeatureOptions,
     /// How kubelets are reached.
     #[command(flatten)]
     pub kubelets: KubeletOptions,
@@ -53,6 +57,15 @@ pub struct Args {
     /// Log filter, such as `info` or `oarlock_store=debug,warn`.
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub log: String,
+}
+
+/// Flags about feature gates, for every command that has an API server in it; names are upstream's.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct FeatureOptions {
+    /// Feature gates that are not as Kubernetes has them by default. They decide which fields are kept; a gate that is unknown or locked is refused,
+    /// one that decides about no field is warned of.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "GATE=BOOL,…")]
+    pub feature_gates: FeatureGates,
 }
 
 /// Flags about the server's own certificate.

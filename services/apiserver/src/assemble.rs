@@ -17,6 +17,7 @@ use oarlock_auth::tokens::DEFAULT_ISSUER;
 use oarlock_config::DataDir;
 use oarlock_pki::{Pki, ServingNames, UnixTime};
 use oarlock_runtime::{System, clock, rng};
+use oarlock_schema::FeatureGates;
 use oarlock_storage::MemoryLog;
 use oarlock_storage::embedded::{self, EmbeddedLog};
 use oarlock_storage::{Fatal, FatalHook, Log};
@@ -45,6 +46,8 @@ pub struct Cluster {
     pub store: Store,
     /// How much of it is kept at hand.
     pub store_options: oarlock_store::Options,
+    /// Feature gates.
+    pub features: FeatureGates,
     /// Address to listen on.
     pub bind: IpAddr,
     /// Port to listen on; `None` takes 6443 or the next free one.
@@ -121,6 +124,7 @@ pub(crate) fn now() -> UnixTime {
 pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let directory = DataDir::new(&cluster.data_dir);
     folder("--data-dir", directory.root())?;
+    tell_of_gates(&cluster.features);
     let lock = lock(&directory)?;
     let listener = bind(cluster.bind, cluster.port).await?;
     let address = listener.local_addr()?;
@@ -157,6 +161,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         request_timeout: REQUEST_TIMEOUT,
         goaway_chance: cluster.going.goaway_chance,
         termination: cluster.going.termination(),
+        features: cluster.features,
         max_body: 3 << 20,
         limits: cluster.going.limits.into(),
         identity: identity(),
@@ -188,6 +193,17 @@ fn folder(flag: &str, path: &Path) -> anyhow::Result<()> {
         let below = there.map(|parent| format!(" below {}", parent.display())).unwrap_or_default();
         format!("{flag} {}: the folder cannot be made{below}", path.display())
     })
+}
+
+/// Nobody is to believe that a gate does what it does nowhere in here.
+fn tell_of_gates(gates: &FeatureGates) {
+    for (gate, on) in gates.changed().filter(|(gate, _)| !oarlock_apis::Disabled::governs(gate.name)) {
+        tracing::warn!(
+            gate = gate.name,
+            on,
+            "the feature gate decides about no field, and nothing else here asks for it"
+        );
+    }
 }
 
 /// One process at a time uses a data directory.

@@ -18,6 +18,7 @@ async fn server() -> (tempfile::TempDir, Api, Http) {
     let cluster = Cluster {
         data_dir: directory.path().to_owned(),
         pki: None,
+        features: Default::default(),
         store: Store::Memory,
         store_options: Default::default(),
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),

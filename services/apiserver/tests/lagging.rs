@@ -39,6 +39,7 @@ pub(crate) async fn started(log: &MemoryLog) -> (Server, Arc<GatedLog>) {
         pki: None,
         store: Store::Open(Arc::clone(&log) as Arc<dyn Log>),
         store_options: Default::default(),
+        features: Default::default(),
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),

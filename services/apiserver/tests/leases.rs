@@ -54,6 +54,7 @@ async fn the_lease_of_a_server_that_is_gone_for_an_hour_is_taken_away() {
         pki: None,
         store: Store::Memory,
         store_options: Default::default(),
+        features: Default::default(),
         bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
         port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),

@@ -78,6 +78,8 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) store_options: oarlock_service_apiserver::StoreOptions,
     #[command(flatten)]
+    pub(crate) features: oarlock_service_apiserver::FeatureOptions,
+    #[command(flatten)]
     pub(crate) serving: oarlock_service_apiserver::ServingOptions,
     #[command(flatten)]
     pub(crate) kubelets: oarlock_service_apiserver::KubeletOptions,

@@ -31,6 +31,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         pki: None,
         store: store(&args),
         store_options: args.store_options.clone().into(),
+        features: args.features.feature_gates.clone(),
         bind: args.bind,
         port: args.port,
         advertise_address: args.advertise_address,

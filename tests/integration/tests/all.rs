@@ -17,6 +17,7 @@ mod faults;
 mod findings_of_use;
 mod flags;
 mod hostile;
+mod gates;
 mod jobs;
 mod k9s;
 mod kube_rs;

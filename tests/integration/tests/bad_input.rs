@@ -6,6 +6,7 @@ mod credentials;
 mod paths;
 mod rights;
 mod subresources;
+mod statuses;
 
 use oarlock_testkit::http::{Answer, Http};
 

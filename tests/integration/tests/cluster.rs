@@ -42,6 +42,7 @@ impl Cluster {
             pki: None,
             store: Store::Memory,
             store_options: Default::default(),
+            features: Default::default(),
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: Some(0),
             advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),

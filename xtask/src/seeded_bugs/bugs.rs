@@ -322,4 +322,10 @@ pub(crate) const BUGS: &[Bug] = &[
         None,
         "what_holds_objects_is_for_its_owner_alone_also_where_it_was_open_before",
     ),
+    bug(
+        "ended_container_lives",
+        "oarlock-apis",
+        Some("all"),
+        "invalid::what_is_written_as_a_status_is_judged_as_upstream_judges_it",
+    ),
 ];

@@ -104,11 +104,12 @@ async fn try_create(
     let now = stages::now_text();
     let request = stages::request(caller, target, &now);
     prepare::before_create(target.kind, &request, &rng::uuid().to_string(), obj);
-    oarlock_apis::drop_disabled(obj, None);
+    server.disabled().drop(obj, None);
     let mut errors = oarlock_apis::validate_create(target.resource(), obj);
     target.kind.strategy.validate(&request, obj, None, &mut errors);
     stages::check(target, obj.name(), &errors)?;
     // What is refused is not warned of as well.
+    oarlock_apis::name_warnings(obj).into_iter().for_each(|text| caller.warn(text));
     stages::warn(caller, obj);
     crate::absent::warn(caller, target, obj);
     crate::escalation::check(server, caller, target, obj, None)?;

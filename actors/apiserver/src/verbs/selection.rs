@@ -21,16 +21,18 @@ impl Selection {
     /// # Errors
     /// 400 for a field label that the resource does not know.
     pub fn new(resource: &Resource, namespace: &str, options: &ListOptions) -> Result<Self, Status> {
-        for requirement in options.field_selector.requirements() {
+        let mut requirements = options.field_selector.requirements().to_vec();
+        for requirement in &mut requirements {
             let label = requirement.field.as_str();
             if !matches!(label, "metadata.name" | "metadata.namespace") && !resource.selectable.contains(&label) {
                 return Err(unknown_label(resource, label));
             }
+            requirement.field = oarlock_registry::index::stored_label(resource, label).into();
         }
         Ok(Self {
             namespace: namespace.into(),
             labels: options.label_selector.clone(),
-            fields: options.field_selector.clone(),
+            fields: FieldSelector::new(requirements),
         })
     }
 

@@ -146,7 +146,7 @@ pub async fn modify(
         } else {
             prepare::before_update(target.kind, &request, &mut obj, &old);
         }
-        oarlock_apis::drop_disabled(&mut obj, Some(&old));
+        server.disabled().drop(&mut obj, Some(&old));
         if !trusted {
             let mut errors = oarlock_apis::validate_change(resource, target.subresource, &obj, &old);
             target.kind.strategy.validate(&request, &obj, Some(&old), &mut errors);

@@ -86,12 +86,12 @@ impl Pod {
             self.sandboxes > 0 || self.verdict.is_none() || self.conditions.first().is_some_and(|(on, _)| *on);
         if admitted {
             set("hostIP", host.ip.into());
-            set("hostIPs", json!([{"ip": host.ip}]));
+            set("hostIPs", instead(std::iter::once(json!({"ip": host.ip}))));
             if !self.ip.is_empty() {
                 set("podIP", self.ip.as_str().into());
                 let second = self.second_ip.as_deref().map(oarlock_schema::Str::as_str);
                 let all = [Some(self.ip.as_str()), second].into_iter().flatten();
-                set("podIPs", all.map(|ip| json!({"ip": ip})).collect());
+                set("podIPs", instead(all.map(|ip| json!({"ip": ip}))));
             }
             let all = self.container_statuses(host);
             let inits = self.template().init.len();
@@ -200,6 +200,11 @@ impl Pod {
         }
         Condition::no("ContainersNotReady", format!("containers with unready status: [{}]", names.join(" ")))
     }
+}
+
+/// A list that takes the place of the stored one: a patch merges addresses otherwise, and a pod cannot have two of one family.
+fn instead(items: impl Iterator<Item = Value>) -> Value {
+    std::iter::once(json!({"$patch": "replace"})).chain(items).collect()
 }
 
 fn time(unix: i64) -> Value {

@@ -35,12 +35,8 @@ pub fn deployment(new: &Struct, old: &Struct, errors: &mut ErrorList) {
         "terminatingReplicas",
         "collisionCount",
     ];
-    let pairs = [
-        of_all("updatedReplicas"),
-        of_all("readyReplicas"),
-        of_all("availableReplicas"),
-        of_ready("readyReplicas"),
-    ];
+    let pairs =
+        [of_all("updatedReplicas"), of_all("readyReplicas"), of_all("availableReplicas"), of_ready("readyReplicas")];
     counts(new, &fields, &pairs, errors);
     collisions(new, old, errors);
 }

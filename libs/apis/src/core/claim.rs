@@ -1,5 +1,6 @@
 //! PersistentVolumeClaim.
 
+use oarlock_meta::quote::quote;
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
 use oarlock_schema::Struct;
 use oarlock_schema::views::List;
@@ -153,4 +154,26 @@ fn resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
         errors.push(FieldError::not_supported(path, name, &["storage"]));
     }
     errors.len() == before
+}
+
+/// Upstream `GetWarningsForPersistentVolumeClaim`; of those that StatefulSets make it looks at the spec only, whose place the paths leave out.
+pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
+    let claim = PersistentVolumeClaim::new(node);
+    let old = "volume.beta.kubernetes.io/storage-class";
+    let whole = path.to_string().is_empty();
+    if whole && claim.metadata().annotations().get(old).is_some() {
+        let at = path.child("metadata");
+        let at = at.child("annotations");
+        texts.push(format!("{}: deprecated since v1.8; use \"storageClassName\" attribute instead", at.key(old)));
+    }
+    let (resources, spec) = (claim.spec().resources(), path.child("spec"));
+    let at = if whole { &spec } else { path }.child("resources");
+    for (field, list) in [("requests", resources.requests()), ("limits", resources.limits())] {
+        let Some(text) = list.get("storage") else { continue };
+        if Quantity::parse(text).is_ok_and(|amount| amount.milli_value() % 1000 != 0) {
+            let at = at.child(field);
+            let shown = quote(text);
+            texts.push(format!("{}: fractional byte value {shown} is invalid, must be an integer", at.key("storage")));
+        }
+    }
 }

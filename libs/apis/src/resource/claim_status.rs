@@ -198,9 +198,7 @@ fn interface(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
         (bits <= if ip.is_ipv4() { 32 } else { 128 }).then_some((ip, bits))
     });
     let wrong = match parts {
-        None => {
-            Some("must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned())
-        }
+        None => Some("must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned()),
         Some((ip, bits)) => {
             let canonical = format!("{ip}/{bits}");
             (canonical != text).then(|| format!("must be in canonical form ({canonical:?})"))
@@ -217,7 +215,12 @@ struct Requests<'a>(HashMap<&'a str, HashSet<&'a str>>);
 impl<'a> Requests<'a> {
     fn of(claim: ResourceClaim<'a>) -> Self {
         let requests = claim.spec().devices().requests();
-        Self(requests.iter().map(|one| (one.name(), one.first_available().iter().map(|sub| sub.name()).collect())).collect())
+        Self(
+            requests
+                .iter()
+                .map(|one| (one.name(), one.first_available().iter().map(|sub| sub.name()).collect()))
+                .collect(),
+        )
     }
 
     /// A request with alternatives is meant as a whole by its own name.

@@ -116,6 +116,7 @@ fn config(identity: String) -> Config {
         request_timeout: Duration::from_secs(60),
         goaway_chance: 0.0,
         termination: Default::default(),
+        features: Default::default(),
         max_body: 3 << 20,
         limits: Default::default(),
         identity,

@@ -1,0 +1,160 @@
+//! Feature gates: upstream's list with its defaults, and which of them one server has on. A set of gates is a value that a server holds, so that
+//! servers of one process may differ.
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use crate::resources::GATES;
+
+/// A gate as upstream declares it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gate {
+    /// Name, as `--feature-gates` has it.
+    pub name: &'static str,
+    /// On unless somebody says otherwise.
+    pub default: bool,
+    /// Nobody may say otherwise.
+    pub locked: bool,
+    /// How far the feature has come.
+    pub stage: Stage,
+}
+
+/// How far a feature has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// May change or go.
+    Alpha,
+    /// Complete, and may still change.
+    Beta,
+    /// Here to stay.
+    Ga,
+    /// About to go.
+    Deprecated,
+}
+
+impl Stage {
+    /// As metrics name it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+            Self::Ga => "",
+            Self::Deprecated => "DEPRECATED",
+        }
+    }
+}
+
+/// Gates that stand for all of a stage.
+const ALL: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
+
+/// Which gates are on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FeatureGates {
+    /// As [`GATES`].
+    on: Vec<bool>,
+}
+
+impl Default for FeatureGates {
+    fn default() -> Self {
+        Self { on: GATES.iter().map(|gate| gate.default).collect() }
+    }
+}
+
+impl FeatureGates {
+    /// Whether a gate is on. Gates that upstream no longer knows have become part of what there is.
+    #[must_use]
+    pub fn enabled(&self, name: &str) -> bool {
+        position(name).and_then(|at| self.on.get(at).copied()).unwrap_or(true)
+    }
+
+    /// All gates, and whether each is on.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
+        GATES.iter().zip(self.on.iter().copied())
+    }
+
+    /// Gates that are not as upstream has them.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
+        self.iter().filter(|(gate, on)| gate.default != *on)
+    }
+}
+
+fn position(name: &str) -> Option<usize> {
+    GATES.binary_search_by(|gate| gate.name.cmp(name)).ok()
+}
+
+/// Why a text says nothing about gates, in upstream's words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum GateError {
+    /// There is no such gate.
+    Unknown(String),
+    /// It is locked to its default, which the text does not ask for.
+    Locked(&'static str, bool),
+    /// A name without a value.
+    Missing(String),
+    /// A value that is neither true nor false.
+    Invalid(String, String),
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(f, "unrecognized feature gate: {name}"),
+            Self::Locked(name, default) => {
+                write!(f, "cannot set feature gate {name} to {}, feature is locked to {default}", !default)
+            }
+            Self::Missing(name) => write!(f, "missing bool value for {name}"),
+            Self::Invalid(name, value) => {
+                write!(f, "invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")
+            }
+        }
+    }
+}
+
+impl std::error::Error for GateError {}
+
+/// Reads `A=true,B=false`, as upstream's flag does; `AllAlpha` and `AllBeta` are about the gates of a stage that are not named.
+impl FromStr for FeatureGates {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Self, GateError> {
+        let mut said: Vec<Option<bool>> = vec![None; GATES.len()];
+        for one in text.split(',').filter(|one| !one.is_empty()) {
+            // Upstream's flag may name the component that is meant; there is one.
+            let (name, value) = one.split_once('=').map_or((one, None), |(name, value)| (name, Some(value.trim())));
+            let name = name.trim();
+            let name = name.strip_prefix("kube:").unwrap_or(name);
+            let value = value.ok_or_else(|| GateError::Missing(name.to_owned()))?;
+            let on = boolean(value).ok_or_else(|| GateError::Invalid(name.to_owned(), value.to_owned()))?;
+            let at = position(name).ok_or_else(|| GateError::Unknown(name.to_owned()))?;
+            if let Some(gate) = GATES.get(at).filter(|gate| gate.locked && gate.default != on) {
+                return Err(GateError::Locked(gate.name, gate.default));
+            }
+            if let Some(slot) = said.get_mut(at) {
+                *slot = Some(on);
+            }
+        }
+        let whole: Vec<(Stage, bool)> = ALL
+            .iter()
+            .filter_map(|(name, stage)| Some((*stage, said.get(position(name)?).copied().flatten()?)))
+            .collect();
+        let on = |(gate, said): (&Gate, &Option<bool>)| {
+            let stage = || whole.iter().find(|(stage, _)| *stage == gate.stage && !is_whole(gate)).map(|(_, on)| *on);
+            said.or_else(stage).unwrap_or(gate.default)
+        };
+        Ok(Self { on: GATES.iter().zip(&said).map(on).collect() })
+    }
+}
+
+fn is_whole(gate: &Gate) -> bool {
+    ALL.iter().any(|(name, _)| *name == gate.name)
+}
+
+/// As Go's `strconv.ParseBool`.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
