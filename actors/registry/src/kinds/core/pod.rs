@@ -78,13 +78,14 @@ fn keep_status(new: &mut Obj, old: &Obj) {
         }
     }
     // Conditions of one type pair in their order.
-    let mut stored: HashMap<Option<&str>, VecDeque<&Value>> = HashMap::new();
+    let mut stored: HashMap<Option<String>, VecDeque<&Value>> = HashMap::new();
     for was in before.get("conditions").map_or(&[][..], Value::items) {
-        stored.entry(was.get("type").and_then(Value::as_str)).or_default().push_back(was);
+        stored.entry(was.get("type").and_then(Value::as_str).map(str::to_owned)).or_default().push_back(was);
     }
     let Some(Value::List(conditions)) = now.get_mut("conditions") else { return };
     for condition in conditions.iter_mut().filter_map(Value::as_struct_mut) {
-        let was = stored.get_mut(&condition.get("type").and_then(Value::as_str)).and_then(VecDeque::pop_front);
+        let kind = condition.get("type").and_then(Value::as_str).map(str::to_owned);
+        let was = stored.get_mut(&kind).and_then(VecDeque::pop_front);
         if let Some(Value::Struct(was)) = was
             && empty(condition, "observedGeneration")
         {
