@@ -15,13 +15,18 @@ const ITEMS: usize = 1_000;
 type Step = (&'static str, fn(&Place, &str, &Obj) -> usize);
 
 fn read(place: &Place, body: &str) -> Obj {
-    json::decode(body.as_bytes(), place.resource.ty, Mode::Strict).map_or_else(|_| Obj::new(place.resource.ty), |read| read.value)
+    json::decode(body.as_bytes(), place.resource.ty, Mode::Strict)
+        .map_or_else(|_| Obj::new(place.resource.ty), |read| read.value)
 }
 
 const STEPS: &[Step] = &[
     ("read", |place, body, _| usize::from(json::decode(body.as_bytes(), place.resource.ty, Mode::Strict).is_ok())),
-    ("read as YAML", |place, body, _| usize::from(yaml::decode(body.as_bytes(), place.resource.ty, Mode::Strict).is_ok())),
-    ("read as protobuf", |place, _, obj| usize::from(protobuf::decode(&protobuf::encode(obj), place.resource.ty).is_ok())),
+    ("read as YAML", |place, body, _| {
+        usize::from(yaml::decode(body.as_bytes(), place.resource.ty, Mode::Strict).is_ok())
+    }),
+    ("read as protobuf", |place, _, obj| {
+        usize::from(protobuf::decode(&protobuf::encode(obj), place.resource.ty).is_ok())
+    }),
     ("complete", |_, _, obj| {
         let mut obj = obj.clone();
         oarlock_apis::drop_disabled(&mut obj, None);
@@ -66,7 +71,9 @@ fn a_list_repeats_nothing_without_a_search_at_each_item() {
     };
     let joined = |n: usize, item: &dyn Fn(usize) -> String| (0..n).map(item).collect::<Vec<_>>().join(",");
     let of = |kind: &str, spec: String| {
-        let text = format!("{{\"apiVersion\":\"v1\",\"kind\":\"{kind}\",\"metadata\":{{\"name\":\"a\",\"namespace\":\"d\"}},\"spec\":{{{spec}}}}}");
+        let text = format!(
+            "{{\"apiVersion\":\"v1\",\"kind\":\"{kind}\",\"metadata\":{{\"name\":\"a\",\"namespace\":\"d\"}},\"spec\":{{{spec}}}}}"
+        );
         common::obj(&serde_json::from_str(&text).unwrap())
     };
     let service = |n: usize| {

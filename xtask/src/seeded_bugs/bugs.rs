@@ -237,11 +237,21 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("connection_mended", "oarlock-bus", Some("bus"), "what_a_dead_server_did_not_take_is_not_sent_to_the_next"),
     bug("expired_is_handled", "oarlock-bus", Some("bus"), "memory::what_expired_in_the_queue_is_not_handed_out"),
     bug("budget_ignores_queue", "oarlock-bus", Some("bus"), "memory::the_budget_shrinks_with_the_time_queued"),
-    bug("operator_looks_at_the_rest", "oarlock-meta", Some("all"), "work::a_selector_is_read_in_the_time_of_its_length"),
+    bug(
+        "operator_looks_at_the_rest",
+        "oarlock-meta",
+        Some("all"),
+        "work::a_selector_is_read_in_the_time_of_its_length",
+    ),
     bug("digits_without_bound", "oarlock-meta", Some("all"), "work::a_quantity_is_read_in_the_time_of_its_length"),
     bug("managers_by_search", "oarlock-patch", Some("all"), "work::many_owners_of_an_object_are_looked_up"),
     bug("items_by_search", "oarlock-patch", Some("all"), "work::lists_merge_by_looking_their_items_up"),
-    bug("uniqueness_by_search", "oarlock-apis", Some("all"), "work::a_list_repeats_nothing_without_a_search_at_each_item"),
+    bug(
+        "uniqueness_by_search",
+        "oarlock-apis",
+        Some("all"),
+        "work::a_list_repeats_nothing_without_a_search_at_each_item",
+    ),
     bug(
         "every_atom_is_listed",
         "oarlock-auth",
