@@ -131,18 +131,18 @@ fn lists_merge_by_looking_their_items_up() {
     let run = |(live, patch): &(Obj, String)| {
         apply_patch(PatchKind::Strategic, live, patch.as_bytes(), Validation::Warn).is_ok()
     };
-    assert_eq!(too_steep(3_000, |n| (of_kind("Pod", &pod(n, "a")), pod(n, "b")), run), None);
+    assert_eq!(too_steep(1_000, |n| (of_kind("Pod", &pod(n, "a")), pod(n, "b")), run), None);
     let deletes = |n: usize| {
         let gone = joined(n, |i| format!("{{\"name\":\"n{i}\",\"$patch\":\"delete\"}}"));
         (of_kind("Pod", &pod(n, "a")), format!("{{\"spec\":{{\"containers\":[{{\"name\":\"c\",\"env\":[{gone}]}}]}}}}"))
     };
-    assert_eq!(too_steep(3_000, deletes, run), None);
+    assert_eq!(too_steep(1_000, deletes, run), None);
     let ordered = |n: usize| {
         let order = joined(n, |i| format!("{{\"name\":\"n{}\"}}", n - 1 - i));
         let patch = format!("{{\"spec\":{{\"containers\":[{{\"name\":\"c\",\"$setElementOrder/env\":[{order}]}}]}}}}");
         (of_kind("Pod", &pod(n, "a")), patch)
     };
-    assert_eq!(too_steep(3_000, ordered, run), None);
+    assert_eq!(too_steep(1_000, ordered, run), None);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn many_owners_of_an_object_are_looked_up() {
         obj.at(&["metadata", "managedFields"]).map(|list| list.items().len())
     };
     assert!(create(&make(300)).is_some_and(|owners| owners <= 11));
-    assert_eq!(too_steep(2_000, make, create), None);
+    assert_eq!(too_steep(1_000, make, create), None);
 }
 
 #[test]
