@@ -16,11 +16,14 @@ pub(crate) fn check(doc: &Value, ty: TypeRef) -> Result<(), String> {
         return Err(format!("unexpected GroupVersion string: {version}"));
     }
     let (group, number) = version.split_once('/').unwrap_or(("", version));
-    if (group, kind) == (own.group, own.kind) && (number == own.version || type_of_kind(group, number, kind).is_some()) {
+    if (group, kind) == (own.group, own.kind) && (number == own.version || type_of_kind(group, number, kind).is_some())
+    {
         return Ok(());
     }
     let Some(other) = type_of_kind(group, number, kind) else {
-        return Err(format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""));
+        return Err(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        ));
     };
     // Events of both groups are one kind inside.
     if kind == "Event" && own.kind == "Event" {

@@ -11,8 +11,9 @@ fn config() -> Obj {
 
 #[test]
 fn a_patch_that_names_another_kind_or_version_is_refused_unless_it_is_strategic() {
-    let unregistered =
-        |kind: &str, version: &str| format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\"");
+    let unregistered = |kind: &str, version: &str| {
+        format!("no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\"")
+    };
     for (patch, why) in [
         (r#"{"kind":"Secret"}"#, "illegal base64 data at input byte 0".to_owned()),
         (r#"{"kind":"Secret","data":null}"#, "converting (v1.Secret) to (core.ConfigMap): unknown conversion".to_owned()),

@@ -65,7 +65,8 @@ mod tests {
     #[test]
     fn a_search_at_each_item_is_found_and_a_look_up_is_not() {
         let make = |n: usize| (0..n as u64).collect::<Vec<_>>();
-        let search = |items: &Vec<u64>| items.iter().enumerate().filter(|(i, x)| items.iter().take(*i).any(|y| y == *x)).count();
+        let search =
+            |items: &Vec<u64>| items.iter().enumerate().filter(|(i, x)| items.iter().take(*i).any(|y| y == *x)).count();
         assert!(too_steep(2_000, make, search).is_some());
         let look_up = |items: &Vec<u64>| {
             let mut seen = std::collections::BTreeSet::new();

@@ -306,10 +306,21 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("mapped_address_is_foreign", "oarlock-apiserver", None, "an_address_is_judged_by_what_it_leads_to"),
     bug("apply_makes_another_object", "oarlock-apiserver", None, "an_applied_object_is_the_one_that_the_url_names"),
     bug("operator_looks_at_the_rest", "oarlock-meta", Some("all"), "work::a_selector_is_read_in_the_time_of_its_length"),
+    bug(
+        "operator_looks_at_the_rest",
+        "oarlock-meta",
+        Some("all"),
+        "work::a_selector_is_read_in_the_time_of_its_length",
+    ),
     bug("digits_without_bound", "oarlock-meta", Some("all"), "work::a_quantity_is_read_in_the_time_of_its_length"),
     bug("managers_by_search", "oarlock-patch", Some("all"), "work::many_owners_of_an_object_are_looked_up"),
     bug("items_by_search", "oarlock-patch", Some("all"), "work::lists_merge_by_looking_their_items_up"),
-    bug("uniqueness_by_search", "oarlock-apis", Some("all"), "work::a_list_repeats_nothing_without_a_search_at_each_item"),
+    bug(
+        "uniqueness_by_search",
+        "oarlock-apis",
+        Some("all"),
+        "work::a_list_repeats_nothing_without_a_search_at_each_item",
+    ),
     bug(
         "every_atom_is_listed",
         "oarlock-auth",

@@ -41,7 +41,8 @@ pub(super) fn failure(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList
         errors.push(FieldError::too_many(&rules, policy.rules().len(), MAX_RULES));
     }
     let pod = spec.template().spec();
-    let containers: Seen<&str> = pod.containers().iter().chain(pod.init_containers().iter()).map(|c| c.name()).collect();
+    let containers: Seen<&str> =
+        pod.containers().iter().chain(pod.init_containers().iter()).map(|c| c.name()).collect();
     for (at, rule) in policy.rules().iter().enumerate() {
         failure_rule(spec, &containers, rule, &rules.index(at), errors);
     }

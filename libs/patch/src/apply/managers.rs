@@ -257,7 +257,8 @@ impl Managers {
             left -= 1;
         }
         for (version, mut bucket) in buckets {
-            let Some(entry) = self.entries.get_mut(bucket.into).filter(|_| bucket.time.is_some() || !bucket.sets.is_empty())
+            let Some(entry) =
+                self.entries.get_mut(bucket.into).filter(|_| bucket.time.is_some() || !bucket.sets.is_empty())
             else {
                 continue;
             };

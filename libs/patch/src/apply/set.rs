@@ -245,7 +245,9 @@ impl FieldSet {
     /// Looks each node up in the other set and keeps what `keep` makes of the pair.
     fn look_up(&self, other: &Self, keep: &impl Fn(&Node, Option<&Node>) -> Node) -> Self {
         let kept = self.nodes.iter().map(|(element, node)| (element, keep(node, other.get(element))));
-        Self { nodes: kept.filter(|(_, node)| !node.is_empty()).map(|(element, node)| (element.clone(), node)).collect() }
+        Self {
+            nodes: kept.filter(|(_, node)| !node.is_empty()).map(|(element, node)| (element.clone(), node)).collect(),
+        }
     }
 
     /// Paths of this set that are not in the other one.
@@ -286,7 +288,9 @@ impl FieldSet {
     pub fn touches(&self, other: &Self) -> bool {
         if self.much_smaller(other) {
             let both = |(element, node): &(Element, Node)| {
-                other.get(element).is_some_and(|there| (node.member && there.member) || node.children.touches(&there.children))
+                other
+                    .get(element)
+                    .is_some_and(|there| (node.member && there.member) || node.children.touches(&there.children))
             };
             return self.nodes.iter().any(both);
         }

@@ -247,12 +247,7 @@ fn partition(items: Vec<Value>, order: &Positions<'_>, key: Option<&str>) -> Res
 
 /// Puts the patched items into the patch's order and lets the server's own items keep their place before a patched item
 /// that stood behind them; what has no known place comes last.
-fn arrange(
-    mut listed: Vec<Value>,
-    mut other: Vec<Value>,
-    order: &Positions<'_>,
-    server: &Positions<'_>,
-) -> Vec<Value> {
+fn arrange(mut listed: Vec<Value>, mut other: Vec<Value>, order: &Positions<'_>, server: &Positions<'_>) -> Vec<Value> {
     listed.sort_by_cached_key(|item| order.find(item));
     other.sort_by_cached_key(|item| server.find(item));
     let mut out = Vec::with_capacity(listed.len() + other.len());

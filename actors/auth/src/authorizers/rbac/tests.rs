@@ -301,7 +301,8 @@ fn missing_one_by_one(held: &[PolicyRule], asked: &[PolicyRule]) -> Vec<PolicyRu
         list.iter().any(|known| known == "*" || known == word)
     }
     fn resource(list: &[CompactString], word: &str) -> bool {
-        any(list, word) || word.split_once('/').is_some_and(|(_, below)| list.iter().any(|own| *own == format!("*/{below}")))
+        any(list, word)
+            || word.split_once('/').is_some_and(|(_, below)| list.iter().any(|own| *own == format!("*/{below}")))
     }
     let url = |list: &[CompactString], url: &str| list.iter().any(|own| rule::path_matches(own, url));
     let mut missing = Vec::new();
@@ -315,7 +316,8 @@ fn missing_one_by_one(held: &[PolicyRule], asked: &[PolicyRule]) -> Vec<PolicyRu
                 for verb in &rule.verbs {
                     for name in &names {
                         let included = held.iter().any(|own| {
-                            (own.resource_names.is_empty() || name.first().is_some_and(|name| own.resource_names.contains(name)))
+                            (own.resource_names.is_empty()
+                                || name.first().is_some_and(|name| own.resource_names.contains(name)))
                                 && any(&own.verbs, verb)
                                 && any(&own.api_groups, group)
                                 && resource(&own.resources, kind)
@@ -354,7 +356,8 @@ proptest! {
 #[test]
 fn a_small_role_with_a_million_permissions_is_refused_without_listing_them_all() {
     let words = |prefix: &str| (0..100).map(|i| format!("{prefix}{i}").into()).collect::<Vec<CompactString>>();
-    let asked = PolicyRule { verbs: words("v"), api_groups: words("g"), resources: words("r"), ..PolicyRule::default() };
+    let asked =
+        PolicyRule { verbs: words("v"), api_groups: words("g"), resources: words("r"), ..PolicyRule::default() };
     let held = PolicyRule::resources(&["get", "v7"], &["", "g7"], &["pods", "r7"]);
     let missing = covers(std::slice::from_ref(&held), std::slice::from_ref(&asked));
     assert!(missing.cut && missing.atoms.len() <= 10_000, "{} atoms", missing.atoms.len());
