@@ -5,6 +5,8 @@ pub mod assemble;
 mod keys;
 mod run;
 
-pub use args::{Args, EtcdOptions, FeatureOptions, GoingOptions, KubeletOptions, LimitOptions, ServingOptions, StoreOptions};
+pub use args::{
+    Args, EtcdOptions, FeatureOptions, GoingOptions, KubeletOptions, LimitOptions, ServingOptions, StoreOptions,
+};
 pub use keys::{KeysArgs, PartNodes, keys};
 pub use run::{join, run};

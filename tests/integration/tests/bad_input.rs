@@ -5,8 +5,8 @@ mod bodies;
 mod credentials;
 mod paths;
 mod rights;
-mod subresources;
 mod statuses;
+mod subresources;
 
 use oarlock_testkit::http::{Answer, Http};
 

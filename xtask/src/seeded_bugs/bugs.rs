@@ -305,7 +305,12 @@ pub(crate) const BUGS: &[Bug] = &[
     ),
     bug("mapped_address_is_foreign", "oarlock-apiserver", None, "an_address_is_judged_by_what_it_leads_to"),
     bug("apply_makes_another_object", "oarlock-apiserver", None, "an_applied_object_is_the_one_that_the_url_names"),
-    bug("operator_looks_at_the_rest", "oarlock-meta", Some("all"), "work::a_selector_is_read_in_the_time_of_its_length"),
+    bug(
+        "operator_looks_at_the_rest",
+        "oarlock-meta",
+        Some("all"),
+        "work::a_selector_is_read_in_the_time_of_its_length",
+    ),
     bug(
         "operator_looks_at_the_rest",
         "oarlock-meta",

@@ -111,6 +111,7 @@ impl World {
             kubelets: Kubelets::new(identity, None).unwrap(),
             streams: system.gate("streams", Phase::Ingress),
             turns: Turns::new(),
+            disabled: oarlock_apis::Disabled::of(&Default::default()),
         });
         Self { server, seen }
     }
@@ -161,6 +162,7 @@ fn config() -> crate::config::Config {
         event_ttl: Duration::from_secs(3600),
         request_timeout: Duration::from_secs(60),
         goaway_chance: 0.0,
+        features: Default::default(),
         limits: Default::default(),
         termination: Default::default(),
         max_body: 3 << 20,
