@@ -34,7 +34,7 @@ const STEPS: &[Step] = &[
     }),
     ("complete", |_, _, obj| {
         let mut obj = obj.clone();
-        DISABLED.drop(&mut obj, None);
+        Disabled::drop(&DISABLED, &mut obj, None);
         oarlock_apis::default(&mut obj);
         obj.entries().len()
     }),
