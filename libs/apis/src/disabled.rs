@@ -195,7 +195,7 @@ impl Disabled {
 type Used = (TypeRef, FieldId);
 
 fn set(node: &Struct, id: FieldId) -> bool {
-    node.field(id).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
+    node.field(id).is_some_and(|value| !value.is_null())
 }
 
 #[cfg(test)]

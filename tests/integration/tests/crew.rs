@@ -70,7 +70,7 @@ pub(crate) fn shared(read: impl Fn() -> Units, managers: usize, of_schedulers: u
             loads.values().max().unwrap_or(&0) - loads.values().min().unwrap_or(&0) <= 1
         };
         let sum = |loads: &BTreeMap<String, usize>| loads.values().sum::<usize>();
-        let all = sum(&controllers) == 19 && (of_schedulers == 0 || sum(&schedulers) == 17);
+        let all = sum(&controllers) == 20 && (of_schedulers == 0 || sum(&schedulers) == 17);
         let by_all = controllers.len() == managers && schedulers.len() == of_schedulers;
         let shared = all && by_all && even(&controllers) && even(&schedulers);
         if shared { Ok(units) } else { Err(format!("{controllers:?} {schedulers:?}")) }

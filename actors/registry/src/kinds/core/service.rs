@@ -3,7 +3,6 @@
 
 mod allocated;
 
-use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::core_v1::{Service, ServiceSpec};
 use oarlock_schema::{Obj, Struct, Value};
 
@@ -32,17 +31,6 @@ impl Strategy for ServiceStrategy {
             if ports && let Some(Value::List(ports)) = spec(new).and_then(|spec| spec.get_mut("ports")) {
                 ports.iter_mut().filter_map(Value::as_struct_mut).for_each(|port| drop(port.remove_name("nodePort")));
             }
-        }
-    }
-
-    fn validate(&self, request: &Request<'_>, new: &Obj, old: Option<&Obj>, errors: &mut ErrorList) {
-        let balanced = |obj: &Obj| obj.view::<Service<'_>>().is_some_and(|s| s.spec().type_() == "LoadBalancer");
-        let ingress = new.at(&["status", "loadBalancer", "ingress"]).map_or(&[][..], Value::items);
-        if old.is_some() && request.endpoint == "status" && !ingress.is_empty() && !balanced(new) {
-            let at = Path::new("status");
-            let at = at.child("loadBalancer");
-            let text = "may only be used when `spec.type` is 'LoadBalancer'";
-            errors.push(FieldError::forbidden(&at.child("ingress"), text));
         }
     }
 }
