@@ -55,7 +55,7 @@ impl Amounts {
         }
     }
 
-    /// These amounts of the resources that `other` names.
+    /// The amounts in this list of the resources that `other` names.
     #[must_use]
     pub fn of_names(&self, other: &Self) -> Self {
         let named = other.0.keys().filter_map(|name| Some((name.clone(), self.0.get(name)?.clone())));

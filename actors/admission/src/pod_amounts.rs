@@ -70,7 +70,7 @@ fn at_pod_level(name: &str) -> bool {
 /// Containers run at once and are summed; init containers run one by one beside the sidecars started before them.
 fn containers(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
     let (mut sum, mut sidecars, mut peak) = (Amounts::default(), Amounts::default(), Amounts::default());
-    // Of equal names the first counts, so the last one is put in first.
+    // Where statuses have the same name the first one counts: the map keeps the last one put in, so the list is reversed.
     let statuses: HashMap<&str, _> = pod.status().container_statuses().iter().rev().map(|s| (s.name(), s)).collect();
     for container in pod.spec().containers().iter() {
         let status = statuses.get(container.name()).copied();
@@ -80,10 +80,11 @@ fn containers(pod: Pod<'_>, side: Side, basis: Basis) -> Amounts {
         pod.status().init_container_statuses().iter().rev().map(|s| (s.name(), s)).collect();
     for container in pod.spec().init_containers().iter() {
         let sidecar = container.restart_policy() == Some("Always");
-        // Other init containers cannot be resized, so that their status tells nothing.
+        // Init containers that are no sidecars cannot be resized, so their statuses add nothing to the spec.
         let status = statuses.get(container.name()).copied().filter(|_| sidecar);
         let own = one(pod, container, status, side, basis);
-        // Only what the container itself asks for can be more than before; what the sidecars take by themselves grows, and is looked at in the end.
+        // The peak can rise here only in resources that this container itself asks for. What sidecars take in all only grows, and is compared once, after the
+        // loop.
         let mut now = own.clone();
         now.add(&sidecars.of_names(&own));
         peak.raise(&now);

@@ -1,6 +1,6 @@
 //! Objects that ask for something this server does not do yet: they are stored, and whoever writes them is warned that they have no effect.
 //!
-//! The texts begin with `oarlock:`, since upstream says nothing here; each goes when what it is about is there.
+//! Each text begins with `oarlock:`, since upstream gives no warning there. A text is removed when the feature that it is about is built.
 
 use oarlock_schema::Obj;
 use oarlock_schema::views::apiregistration_v1::APIService;
@@ -8,10 +8,10 @@ use oarlock_schema::views::apiregistration_v1::APIService;
 use crate::caller::Caller;
 use crate::target::Target;
 
-/// Labels of a namespace by which the admission stage PodSecurity would go.
+/// Prefix of the namespace labels that configure the admission stage PodSecurity.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
-/// Warns of a new or changed object that has no effect.
+/// Warns the caller who creates or changes an object that has no effect.
 pub(crate) fn warn(caller: &Caller, target: &Target<'_>, obj: &Obj) {
     if target.subresource.is_empty()
         && let Some(text) = text(target.resource().group, target.resource().plural, obj)
@@ -35,7 +35,7 @@ fn text(group: &str, plural: &str, obj: &Obj) -> Option<String> {
             Some("the configuration has no effect: admission webhooks are not called yet".to_owned())
         }
         ("apiregistration.k8s.io", "apiservices") => {
-            // Without a service it is the server's own description of a group that it serves itself.
+            // An APIService without a Service describes a group that this server serves itself.
             obj.view::<APIService<'_>>()?.spec().service()?;
             Some("the APIService has no effect: requests are not passed on to Services yet".to_owned())
         }

@@ -1,4 +1,5 @@
-//! How requests pass the admission stages whose object is not the stored one: bodies of subresources, reviews, options of a connection.
+//! How requests pass the admission stages when the stages see another object than the stored one: the body of a subresource, a review, the options of a
+//! connection.
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +58,7 @@ impl Admission<'_> {
 pub(crate) struct Form {
     /// The form of an object.
     pub(crate) read: fn(&Obj) -> Result<Obj, Status>,
-    /// Takes over into the object what stages changed in its form.
+    /// Copies what the stages changed in the form back into the object.
     pub(crate) write: fn(&Obj, &mut Obj),
 }
 

@@ -18,7 +18,7 @@ impl Server {
     /// # Errors
     /// 403 when the caller may not; what [`Server::execute`] says.
     pub async fn call(&self, caller: &Caller, request: Request) -> Result<Reply, Status> {
-        // A call on a collection acts on all that its options select: no name may stand for it when it is authorized.
+        // A list or a deletion of a collection acts on every object that its options select, so it is authorized without a name.
         let collection = matches!(request.call, Call::List(_) | Call::DeleteCollection(..));
         let name = if collection { "" } else { request.name.as_str() };
         let target = Target::new(request.resource, request.subresource, &request.namespace, name);
@@ -61,7 +61,7 @@ impl Server {
             return Err(Status::method_not_supported(&target.resource().group_resource(), call.verb()));
         }
         if let Call::Create(obj, _) | Call::Update(obj, _) = &call {
-            // What was authorized in one namespace says nothing of another, subresources' bodies included.
+            // The request was authorized for the namespace of its URL: a body, also that of a subresource, must not name another one.
             verbs::create::check_namespace(target, obj)?;
         }
         if target.subresource.is_empty() && target.resource().storage.is_none() {

@@ -28,7 +28,7 @@ pub(crate) fn check(
     }
     let (namespace, name) = (new.namespace(), new.name());
     let rules = match (new.view::<ClusterRole<'_>>(), new.view::<Role<'_>>()) {
-        // Who takes an aggregation rule away keeps the role from being tightened.
+        // An update that removes the aggregation rule also needs the right to aggregate: it would stop later changes of the rules.
         (Some(role), _) => Some((policy_rules(role.rules()), aggregates(new) || old.is_some_and(aggregates))),
         (_, Some(role)) => Some((policy_rules(role.rules()), false)),
         _ => None,
@@ -50,7 +50,8 @@ fn aggregates(role: &Obj) -> bool {
     rule.is_some_and(|rule| !rule.cluster_role_selectors().is_empty())
 }
 
-/// What may change without a grant: what the garbage collector writes (upstream `IsOnlyMutatingGCFields`), and what the server keeps itself.
+/// Fields of the metadata that grant nothing: those that the garbage collector writes (upstream `IsOnlyMutatingGCFields`), and those that the server
+/// maintains.
 const NO_GRANT: [&str; 10] = [
     "ownerReferences",
     "finalizers",
@@ -64,7 +65,7 @@ const NO_GRANT: [&str; 10] = [
     "deletionGracePeriodSeconds",
 ];
 
-/// Whether two states of a role or binding differ in nothing that can grant anything. Labels can: other roles gather rules by them.
+/// Whether two states of a role or binding differ only in fields that grant nothing. Labels can grant: aggregation rules select roles by labels.
 fn grants_the_same(new: &Obj, old: &Obj) -> bool {
     let granting = |obj: &Obj| {
         let mut obj = obj.clone();
@@ -82,7 +83,7 @@ fn grants_nothing(metadata: &str) -> bool {
     NO_GRANT.contains(&metadata) || (metadata == "labels" && seeded_bug!("labels_grant_nothing"))
 }
 
-/// Upstream's comparison takes empty for absent.
+/// Whether a value is empty: upstream's comparison does not tell empty from absent.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -56,7 +56,7 @@ impl Transport for InProcess {
         options: ListOptions,
     ) -> Result<WatchStream, Status> {
         let caller = self.caller(WATCH_START);
-        // As over HTTP: a watch of the one object that a selector names is authorized for its name.
+        // As over HTTP, a list or watch whose selector names one object is authorized for that object.
         let named = Target::new(resource, "", namespace, options.field_selector.exact("metadata.name").unwrap_or(""));
         self.server.authorize_selected(&caller, "watch", &named, Some(&options.field_selector))?;
         let target = Target::new(resource, "", namespace, "");

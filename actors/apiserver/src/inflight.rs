@@ -4,14 +4,13 @@
 //! answered with 429, `Retry-After: 1` and upstream's text, without waiting; `system:masters` always pass, and requests that go on for long by
 //! nature (watch, log, exec, attach, portforward, proxy) are not counted. Probes pass too (upstream: flow schema `probes`).
 //!
-//! Upstream's flow control is what keeps one client from starving all others. Until that is here, three rules stand for it:
+//! Upstream's priority and fairness keeps one client from starving all others. Until Oarlock has it, three rules stand in for it:
 //!
-//! * A quarter of each limit is out of reach for ordinary users. System users (nodes, scheduler, controllers, accounts of `kube-system`) and
-//!   everybody's Leases may take half of that quarter; the other half is for the heartbeats of system users alone: their Leases, and
-//!   Nodes with their status.
-//! * When more than half of what ordinary users may take is taken, none of them begins another request while it holds its share: the whole,
-//!   divided by how many ordinary users hold a request or were refused within the last two seconds. A user that is alone has everything.
-//! * A seat is held until the head of the answer is there, not while the client reads it.
+//! * Ordinary users may take three quarters of each limit. System users (nodes, scheduler, controllers, accounts of `kube-system`), and Leases of everybody,
+//!   may take seven eighths. The last eighth is for the heartbeats of system users: their Leases, and Nodes with their status.
+//! * When more than half of the ordinary users' part is taken, a user begins another request only while it holds less than its share: that part, divided by
+//!   the number of ordinary users that hold a request or were refused one within the last two seconds. A user that is alone may take the whole part.
+//! * A request counts until the head of its answer is ready, not until the client has read the answer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -30,9 +29,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use crate::http::request_info::RequestInfo;
 use crate::http::{Body, full};
 
-/// For so long a user that was refused counts among those who want something; clients come back after a second.
+/// How long a refused user counts as one that wants a share: clients try again after `Retry-After`, one second.
 const WAITS: Duration = Duration::from_secs(2);
-/// So many refused users are remembered.
+/// How many refused users are remembered at most.
 const REMEMBERED: usize = 256;
 
 /// Limits of a server. Zero is no limit.
@@ -53,16 +52,16 @@ impl Default for Limits {
     }
 }
 
-/// How far a request may go into its limit.
+/// How much of a limit a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Past it.
+    /// The request is never refused.
     Exempt,
-    /// To its end.
+    /// The whole limit.
     Heartbeat,
-    /// To seven eighths.
+    /// Seven eighths of the limit.
     System,
-    /// To three quarters, and no further than the user's share when it is tight.
+    /// Three quarters of the limit, and only the user's share when more than half of these are taken.
     Ordinary,
 }
 
@@ -90,7 +89,7 @@ impl Standing {
     }
 }
 
-/// The parts of the control plane itself, whose names nobody else is given, and whoever may do everything.
+/// Whether a user is a part of the control plane, whose names nobody else can have, or is in `system:masters`.
 pub(crate) fn is_system(user: &UserInfo) -> bool {
     const USERS: [&str; 4] = [
         "system:kube-scheduler",
@@ -102,18 +101,18 @@ pub(crate) fn is_system(user: &UserInfo) -> bool {
     USERS.contains(&user.name.as_str()) || GROUPS.iter().any(|group| user.in_group(group))
 }
 
-/// The requests of one limit.
+/// The requests in flight that count against one limit.
 #[derive(Debug, Default)]
 struct Class {
     held: usize,
-    /// How many of them each ordinary user holds.
+    /// How many requests each ordinary user holds.
     users: BTreeMap<Str, usize>,
-    /// Until when a refused user counts.
+    /// Users whose request was refused, and until when they count as wanting a share.
     refused: BTreeMap<Str, Instant>,
 }
 
 impl Class {
-    /// Whether one more may begin; it is counted then.
+    /// Whether one more request may begin. If so, it is counted.
     fn enter(&mut self, limit: usize, standing: Standing, user: &Str, now: Instant) -> bool {
         let bound = if limit == 0 { usize::MAX } else { standing.bound(limit) };
         let mut free = self.held < bound;
@@ -198,7 +197,7 @@ fn show(kind: &'static str, held: usize) {
     CURRENT.get_or_create(&Labels { request_kind: kind }).set(i64::try_from(held).unwrap_or(i64::MAX));
 }
 
-/// There are too many requests for this one.
+/// The limit has no place for the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Full;
 
@@ -207,9 +206,9 @@ impl Inflight {
         Self { limits, reads: Arc::default(), writes: Arc::default() }
     }
 
-    /// Counts a request. A request that takes long by nature is not to be counted by its caller.
+    /// Counts a request. The caller must not count requests that are long-running by nature.
     pub(crate) fn enter(&self, user: &UserInfo, info: &RequestInfo) -> Result<Seat, Full> {
-        // Paths that are no resource have methods for verbs; upstream counts all but its three reading verbs as changing.
+        // For paths that are no resource the verb is the HTTP method. Upstream counts every verb but get, list and watch as changing.
         let reads = matches!(info.verb, "get" | "list" | "watch");
         let (class, limit, kind) = match reads {
             true => (&self.reads, self.limits.reads, "readOnly"),
@@ -228,7 +227,7 @@ impl Inflight {
     }
 }
 
-/// The answer to a request that is one too many, in upstream's words.
+/// The answer to a request beyond the limit, in upstream's words.
 pub(crate) fn refusal() -> Response<Body> {
     let mut response = Response::new(full("Too many requests, please try again later.\n"));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
@@ -256,7 +255,7 @@ mod tests {
         Inflight::new(Limits { reads, writes, ..Limits::default() })
     }
 
-    /// How many of these can be under way beside those that are.
+    /// Starts as many requests as the limit allows beside those in flight.
     fn more(inflight: &Inflight, user: &UserInfo, info: &RequestInfo) -> Vec<Seat> {
         std::iter::from_fn(|| inflight.enter(user, info).ok()).take(1000).collect()
     }

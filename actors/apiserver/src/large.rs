@@ -1,13 +1,13 @@
-//! Large requests: they run where they hold up nobody else.
+//! Large requests: where they run, so that they do not hold up small ones.
 //!
-//! To decode, patch, validate and authorize a body of megabytes takes seconds of a processor without an await. On the threads that serve all
-//! connections that would be seconds in which nobody is served, so a large request
+//! To decode, patch, validate and authorize a body of megabytes takes seconds of processor time without an await. On the threads that serve all connections
+//! nobody else would be served for that long. So a large request
 //!
-//! * waits for one of a few lanes, users in turns, so that one user's many requests are not before another's one;
-//! * runs in a task of its own, each poll of which gives the thread's other work away (`block_in_place`). A runtime of one thread has nobody to
-//!   give it to, and runs the task as it is: virtual time keeps its order;
-//! * is answered with 429 when too many wait, and with 504 at its deadline. A task that is late keeps its lane until it really ends, so there
-//!   are never more of them than lanes.
+//! * waits for one of a few lanes. Users take turns, so that many requests of one user do not delay the single request of another;
+//! * runs in a task of its own, whose polls hand the other work of their thread to another thread (`block_in_place`). A runtime with a single thread has no
+//!   other thread, and polls the task directly; virtual time keeps its order that way;
+//! * is answered with 429 when too many requests wait, and with 504 at its deadline. A task that is past its deadline keeps its lane until it has really
+//!   ended, so that there are never more running tasks than lanes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -22,18 +22,18 @@ use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
-/// From so many bytes on a body is large, or the object that a request changes.
+/// Number of bytes from which a body is large, or the stored object that a request changes.
 const BYTES: usize = 256 << 10;
-/// From so many nodes on it is large, too: many short values cost more than one long one.
+/// Number of values from which a body is large: many short values cost more than a long one.
 const NODES: usize = 16 << 10;
-/// Protobuf has no separators that could be counted, and nodes of two bytes.
+/// Number of bytes from which a protobuf body is large: it has no separators to count, and a value may take two bytes only.
 const PROTOBUF: usize = 64 << 10;
-/// So many large requests wait at most …
+/// How many large requests may wait at most, all users together.
 const WAITING: usize = 64;
-/// … and of one user so many.
+/// How many large requests of one user may wait at most.
 const WAITING_OF_USER: usize = 32;
 
-/// Whether a body takes long to work on. Separators count, inside texts too: this is about an order of magnitude.
+/// Whether a body takes long to process. Separators inside of texts are counted too: an estimate is enough.
 pub(crate) fn is_large(format: Format, body: &[u8]) -> bool {
     let nodes = |separator| memchr::memchr_iter(separator, body).take(NODES).count() == NODES;
     body.len() >= BYTES
@@ -45,7 +45,7 @@ pub(crate) fn is_large(format: Format, body: &[u8]) -> bool {
         }
 }
 
-/// Whether an object that is stored takes long to change, by the length of its JSON.
+/// Whether a stored object takes long to change, judged by the length of its JSON.
 pub(crate) fn is_large_stored(length: usize) -> bool {
     length >= BYTES
 }
@@ -57,21 +57,21 @@ pub(crate) struct Lanes {
     gate: Gate,
 }
 
-/// One user's, in their order: each with its number.
+/// The waiting requests of one user in the order of their arrival, each with its number.
 type Waiters = VecDeque<(u64, oneshot::Sender<Lane>)>;
 
-/// Who runs, and who waits.
+/// How many lanes are free, and which requests wait for one.
 #[derive(Debug)]
 struct Queue {
     free: usize,
     waiting: usize,
     next: u64,
-    /// Users in the order of their turns; none is here who does not wait.
+    /// Users with waiting requests, in the order of their turns.
     users: VecDeque<(Str, Waiters)>,
 }
 
 impl Queue {
-    /// The next in turn; its user goes behind all others.
+    /// Takes the next request out of the queue; its user goes to the end of the turns.
     fn pop(&mut self) -> Option<oneshot::Sender<Lane>> {
         let (user, mut waiters) = self.users.pop_front()?;
         let first = waiters.pop_front();
@@ -82,7 +82,7 @@ impl Queue {
         first.map(|(_, sender)| sender)
     }
 
-    /// Stands in the queue; `None` when it is too long.
+    /// Adds a request to the queue; `None` when the queue is full. `always` requests are taken even then.
     fn push(&mut self, user: &Str, always: bool) -> Option<(u64, oneshot::Receiver<Lane>)> {
         let at = self.users.iter().position(|(name, _)| name == user);
         let own = at.and_then(|at| self.users.get(at)).map_or(0, |(_, waiters)| waiters.len());
@@ -100,7 +100,7 @@ impl Queue {
         Some((number, receiver))
     }
 
-    /// Somebody does not wait any more.
+    /// Removes a request that no longer waits.
     fn forget(&mut self, number: u64) {
         let before: usize = self.waiting;
         for (_, waiters) in &mut self.users {
@@ -114,10 +114,10 @@ impl Queue {
     }
 }
 
-/// The right to run, until it is dropped.
+/// The right to run a large request, given back when dropped.
 #[derive(Debug)]
 struct Lane {
-    /// `None` once it has gone on to somebody else.
+    /// `None` once the lane has been handed to another request.
     queue: Option<Arc<Mutex<Queue>>>,
 }
 
@@ -134,14 +134,15 @@ impl Drop for Lane {
             let Some(next) = next else { return };
             match next.send(Self { queue: Some(Arc::clone(&queue)) }) {
                 Ok(()) => return,
-                // It has gone; its lane must not come back by itself, or one drop would be inside another for each that has gone.
+                // The waiter has gone. The lane that comes back must not pass itself on when it is dropped: the drops would nest, one for each waiter that
+                // has gone.
                 Err(mut lane) => lane.queue = None,
             }
         }
     }
 }
 
-/// Somebody who waits, until it is dropped.
+/// A waiting request, removed from the queue when dropped.
 struct Waiter<'a> {
     queue: &'a Mutex<Queue>,
     number: u64,
@@ -154,7 +155,7 @@ impl Drop for Waiter<'_> {
 }
 
 impl Lanes {
-    /// Half as many lanes as there are processors: the other half is for everybody else. Tasks are of this gate.
+    /// Half as many lanes as there are processors: the other half is for small requests. Tasks are spawned at `gate`.
     pub(crate) fn new(gate: Gate) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self::of(gate, processors.div_ceil(2))
@@ -181,10 +182,10 @@ impl Lanes {
         }
     }
 
-    /// Runs a large request. Who is `always` let in may wait however many others do.
+    /// Runs a large request. `always` lets it wait however many others do.
     ///
     /// # Errors
-    /// 429 when too many wait, 504 at the deadline, 503 when the server ends, what the work says.
+    /// 429 when too many wait, 504 at the deadline, 503 when the server ends, and whatever `work` returns.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         user: &Str,
@@ -213,12 +214,12 @@ fn too_many() -> Status {
     Status::too_many_requests("Too many requests, please try again later.", 1)
 }
 
-/// Upstream's words at a request's deadline.
+/// The answer to a request at its deadline, in upstream's words.
 pub(crate) fn late() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }
 
-/// A task that ends, at its next await, with whoever waits for it.
+/// A running task, which is aborted at its next await when nobody waits for it any more.
 struct Running<T>(Task<T>);
 
 impl<T> Drop for Running<T> {

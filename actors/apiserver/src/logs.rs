@@ -100,7 +100,7 @@ fn check(query: &Query, pod: &str) -> Result<(), Status> {
 /// The log as messages, for clients that cannot read a long answer as it comes (browsers).
 fn to_websocket(server: &Server, mut request: Request<Incoming>, log: Incoming) -> Result<Response<Body>, Status> {
     let Some((reader, name)) = Reader::chosen(request.headers()) else {
-        // Upstream's library says no more than this.
+        // Upstream's library says no more about the error than this.
         let mut response = Response::new(full(Bytes::new()));
         *response.status_mut() = StatusCode::FORBIDDEN;
         return Ok(response);

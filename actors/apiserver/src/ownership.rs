@@ -17,7 +17,7 @@ struct Owned {
     api_version: String,
 }
 
-/// The version of Scale, the one subresource with a form of its own whose fields have owners.
+/// The version of Scale: the only subresource with a form of its own whose fields have managers.
 pub(crate) const SCALE: &str = "autoscaling/v1";
 
 impl Owned {

@@ -66,7 +66,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
                 "selfsubjectrulesreviews" => access::rules(server, caller, &asked),
                 _ => Err(Status::method_not_supported(&resource.group_resource(), "create")),
             }?;
-            // Answering changes nothing, so that a review that is wrong in itself can be refused first, as upstream does.
+            // A review changes nothing when it is answered, so the errors of the review itself come before what the stages say, as upstream has it.
             admission.validate(Some(&mut obj), None).await?;
             Ok(answer)
         }

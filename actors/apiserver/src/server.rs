@@ -203,11 +203,11 @@ impl Server {
         Ok(self.view().get(&entry.key).is_some_and(|newest| newest.revision == entry.revision))
     }
 
-    /// Authorizes the claim under which a call is made, where there is one: a claim is believed only from who may hold claims, verb `claim` on the
-    /// unit's Assignment. Anybody else would learn from it which unit has which epoch, and have writes recorded under it.
+    /// Authorizes the claim under which a call is made, if there is one: it needs the right `claim` on the Assignment of the claim's unit. Without this check
+    /// any user could find out the epoch of a unit by trying, and could have writes logged as if a holder of the unit had made them.
     ///
     /// # Errors
-    /// 403.
+    /// 403 when the caller may not hold claims.
     pub fn authorize_claim(&self, caller: &Caller) -> Result<(), Status> {
         let Some(claim) = caller.fence.as_ref().filter(|_| !seeded_bug!("anybody_claims")) else { return Ok(()) };
         let assignments = Attributes::resource(&caller.user, "claim", "oarlock.dev", "assignments");

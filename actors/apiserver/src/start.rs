@@ -164,7 +164,7 @@ pub async fn assemble(
     let admission =
         Chain::new(stages.into_iter().filter(|s| !disable_admission.iter().any(|d| d == s.name())).collect());
     expire_events(system, &store, config.event_ttl).await?;
-    // Clients decide what this process works on from here on.
+    // From here on clients decide what this process computes, so no long poll may end it.
     system.serves();
     let disabled = Disabled::of(&config.features);
     let server = Server::new(Parts {
@@ -172,7 +172,7 @@ pub async fn assemble(
         reader,
         authorizers: Authorizers::new(),
         inflight: Inflight::new(config.limits),
-        // Requests that the listener gives their time must find it open.
+        // The gate closes in phase `Pipeline`, after `Ingress`: requests that the listener still finishes need it open.
         large: Lanes::new(system.gate("apiserver.large", Phase::Pipeline)),
         admission,
         authenticators,

@@ -63,7 +63,7 @@ pub async fn serve(
     }
 }
 
-/// Lets the stages see a connection as what it is: its options.
+/// Shows the admission stages a connection, as its options object (such as PodExecOptions).
 ///
 /// # Errors
 /// Whatever a stage refuses.

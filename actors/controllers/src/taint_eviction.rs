@@ -111,7 +111,8 @@ impl Reconcile for Eviction {
                 Ok(Requeue::After(left))
             }
             Fate::TimeIsUp | Fate::Goes => {
-                // As upstream says it: what was to happen later happens now, unless its time has come.
+                // As upstream, the Event that a scheduled deletion is cancelled is sent when the pod is deleted earlier instead, but not when
+                // the scheduled time has come.
                 if self.clocks.cancel(key) && fate == Fate::Goes {
                     self.cancelled(key, Some(pod));
                 }
@@ -123,7 +124,7 @@ impl Reconcile for Eviction {
 }
 
 impl Eviction {
-    /// Tells that a pod that was to go later does not, or has gone by itself.
+    /// Sends the Event that a scheduled deletion of a pod is cancelled, or that the pod is gone.
     fn cancelled(&self, key: &Key, pod: Option<&Item<PodView>>) {
         let about = match pod {
             Some(pod) => write::about(self.pod, &pod.meta),

@@ -1,5 +1,5 @@
-//! ttl-controller: how long kubelets may keep Secrets and ConfigMaps that they have read, by the size of the cluster, as an annotation of each
-//! node (upstream `pkg/controller/ttl`).
+//! ttl-controller: writes an annotation to each node that says for how long kubelets may cache Secrets and ConfigMaps, by the size of the cluster (upstream
+//! `pkg/controller/ttl`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,11 +28,12 @@ pub(crate) const ROW: Row = Row {
     start: |env| start(env).boxed(),
 };
 
-/// Sizes between which a step holds, both included, and its seconds. Steps overlap, so that a cluster at a boundary does not go to and fro.
+/// The steps: number of nodes at least and at most, and seconds. Steps overlap, so that a cluster whose size varies around a boundary does not change its
+/// step each time.
 const STEPS: [(usize, usize, i64); 5] =
     [(0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, usize::MAX, 300)];
 
-/// The step of a cluster of this size that was at `step` before.
+/// The step of a cluster of this size whose step was `step` before.
 fn step(mut step: usize, nodes: usize) -> usize {
     while STEPS.get(step).is_some_and(|(_, most, _)| nodes > *most) {
         step += 1;
@@ -95,7 +96,7 @@ impl Reconcile for Ttl {
         let patch = json!({"metadata": {"uid": node.meta.uid.as_str(), "annotations": {TTL: wanted.to_string()}}});
         match write::patch_metadata(&self.env.client, self.node, &node.meta, &patch).await {
             Ok(written) => self.own.wrote(key, &self.nodes, written.revision),
-            // It is gone, or another has its name.
+            // The node is gone, or a new node has its name.
             Err(status) if status.is_not_found() || status.is_conflict() => {}
             Err(status) => return Err(status.into()),
         }

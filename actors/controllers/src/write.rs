@@ -172,7 +172,7 @@ pub(crate) async fn disrupted(
     why: (&str, &str),
     failed: bool,
 ) -> Result<(), Status> {
-    // Listed, not got: upstream's role of the collector of pods may do no more.
+    // The pod is listed by name instead of read: upstream's role `system:controller:pod-garbage-collector` has the verb list, but not get.
     let only = ListOptions::fields(FieldSelector::equal("metadata.name", pod.name()));
     let found = client.list(pods, pod.namespace(), only).await?.items.into_iter().next();
     let Some(found) = found.filter(|found| found.uid() == pod.uid.0) else { return Ok(()) };

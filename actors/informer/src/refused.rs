@@ -1,5 +1,5 @@
-//! Writes that are refused for good: the same write would be refused again, and nobody asked for it who could read the answer. They are counted
-//! (`refused_writes_total`), and the first of each object is logged.
+//! Writes that are refused for good: the same write would be refused again, and it comes from a component, so that no user reads the answer. Refusals are
+//! counted (`refused_writes_total`), and the first one for each object is logged.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
@@ -14,7 +14,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-/// Objects of which it is remembered that a refusal was logged.
+/// For how many objects the process remembers that a refusal was logged.
 const REMEMBERED: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,7 +33,7 @@ static COUNT: LazyLock<Family<Labels, Counter>> = LazyLock::new(|| {
     count
 });
 
-/// The same client; writes of `part` that are refused for good are counted, and logged once for each object.
+/// Wraps a client so that refused writes of `part` are counted, and logged once for each object.
 #[must_use]
 pub fn refusals_seen(client: &Client, part: &'static str) -> Client {
     let inner = client.transport().clone();
@@ -41,7 +41,7 @@ pub fn refusals_seen(client: &Client, part: &'static str) -> Client {
     Client::new(Arc::new(Watched { inner, part, told })).with_timeout(client.timeout())
 }
 
-/// What was written: resource, subresource, namespace and name, which of a new object may be a prefix.
+/// What was written: resource, subresource, namespace and name (of a new object perhaps its `generateName`).
 type Written = (String, &'static str, Str, Str);
 
 struct Watched {
@@ -50,8 +50,8 @@ struct Watched {
     told: Mutex<(BTreeSet<Written>, VecDeque<Written>)>,
 }
 
-/// Whether the same write would be refused again, as far as the answer says. A namespace that is on its way out takes nothing, and whose claim
-/// has gone to another need not write: both are as they should be.
+/// Whether the same write would be refused again, as far as the status tells. Two refusals are normal and do not count: a create in a namespace that is being
+/// deleted, and a write under a claim that another process holds by now.
 fn for_good(status: &Status) -> bool {
     matches!(status.code, 400 | 403 | 422) && !status.is_stale_owner() && status.cause("NamespaceTerminating").is_none()
 }
@@ -88,7 +88,7 @@ impl Watched {
         }
     }
 
-    /// Whether no refusal about this was logged yet.
+    /// Whether this is the first refusal for an object, as far as is remembered.
     fn first(&self, what: &Written) -> bool {
         let mut told = self.told.lock();
         let (set, order) = &mut *told;

@@ -21,7 +21,7 @@ pub(crate) struct Rejection {
 }
 
 impl Rejection {
-    /// Whether the labels or the taints of the node are the reason.
+    /// Whether the pod was rejected because of the node's labels or taints.
     pub(crate) fn of_place(&self) -> bool {
         matches!(self.reason.as_str(), "NodeAffinity" | "TaintToleration")
     }

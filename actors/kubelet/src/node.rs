@@ -206,7 +206,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
                     Some(done) = node.work.next() => node.done(done),
                     event = parts.config.runtime.container_event() => node.event(&event),
                     Some(report) = node.probing.reports.recv() => node.report(&report, Node::now()),
-                    // Before the pods that may have come because of it.
+                    // The Node is handled before its pods, some of which may be there because of the change.
                     _ = moves.next() => {
                         if let Some(own) = own.named("", &parts.config.name) {
                             node.moved(&own, Node::now());

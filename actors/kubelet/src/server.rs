@@ -1,9 +1,9 @@
 //! The kubelet's own server (upstream `pkg/kubelet/server`): logs, exec, attach and port-forward for the apiserver, health and figures for whoever
 //! may see them.
 //!
-//! One server answers for all nodes of a process, so that thousands of simulated nodes need one port. Which node is meant follows from the
-//! authority or `Host` header where that is a node's name (our apiserver sets it); otherwise from the pod in the path, for those who may ask all
-//! nodes; otherwise there must be only one.
+//! One server answers for all nodes of a process, so that thousands of simulated nodes need one port. The authority or `Host` header says which node is
+//! meant, where it is a node's name (our API server sends it). Otherwise callers with rights at all nodes are served by the node that has the pod in the
+//! path. A process with a single node needs neither.
 //!
 //! Who asks is known by a client certificate of the cluster's authority or by a token that the apiserver has reviewed; whether they may is what
 //! the apiserver says about `nodes/<subresource>` ([`attributes`]). Nobody is anonymous. The read-only port, where it is asked for, needs
@@ -42,7 +42,7 @@ pub(crate) use listener::LISTENER;
 
 /// Bytes on their way between the apiserver and a kubelet of the same process, each way.
 const PIPE: usize = 64 << 10;
-/// The name under which a right is asked for that must hold at every node.
+/// The node name in access reviews for requests that concern all nodes: the caller needs the right without a restriction to names.
 const ALL_NODES: &str = "";
 
 /// How a request reached the server.
@@ -92,7 +92,7 @@ impl Server {
         Some(Box::new(near))
     }
 
-    /// Who asks is known before anything is said, and before any node is asked: how many nodes there are, and which, is nobody's business.
+    /// The caller is authenticated before anything else, so that strangers cannot find out how many nodes there are, and which.
     async fn try_answer(&self, peer: &Peer, request: Request<Incoming>) -> Result<Answer, Refusal> {
         let (method, path) = (request.method(), request.uri().path());
         let user = match peer {
@@ -122,7 +122,7 @@ impl Server {
         route::route(self, &chosen, request).await
     }
 
-    /// Some node of the process, by whose client the apiserver is asked about tokens and rights.
+    /// Any node of the process, whose client sends the token and access reviews.
     fn any(&self) -> Option<KubeletHandle> {
         let fleet = &self.inner.fleet;
         fleet.names().iter().find_map(|name| fleet.node(name))
@@ -134,7 +134,7 @@ impl Server {
         known.ok_or_else(unauthorized)
     }
 
-    /// Lets nobody pass who may not, at this node or at [all](ALL_NODES).
+    /// Refuses a user who lacks the right, at this node or at [all](ALL_NODES).
     async fn authorize(
         &self,
         client: &Client,

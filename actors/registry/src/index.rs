@@ -22,7 +22,7 @@ const RENAMED: &[(&str, &str, &[&str])] = &[
     ("pods", "spec.host", &["spec", "nodeName"]),
 ];
 
-/// Field labels that read another field where theirs is empty, as (resource, label, path).
+/// Field labels that read another field where the first one is empty, as (resource, label, path of the other field).
 const ELSE: &[(&str, &str, &[&str])] = &[("events", "source", &["reportingComponent"])];
 
 struct Row {
@@ -95,8 +95,8 @@ fn place(resource: &Resource, label: &'static str) -> Place {
     Place { path, or, absent }
 }
 
-/// The name under which entries keep a field label: those of the form in which objects are stored (upstream
-/// `AddFieldLabelConversionsForEvent` of events.k8s.io).
+/// The name under which index entries have a field label. Events of events.k8s.io are stored in the form of core/v1, so their labels are those of core/v1
+/// (upstream `AddFieldLabelConversionsForEvent`).
 #[must_use]
 pub fn stored_label<'a>(resource: &Resource, label: &'a str) -> std::borrow::Cow<'a, str> {
     match (resource.group, label, label.strip_prefix("regarding.")) {

@@ -45,7 +45,7 @@ pub fn keep_metadata(new: &mut Obj, old: &Obj) {
         for field in ["creationTimestamp", "generation"] {
             copy_field(old, field, &mut meta);
         }
-        // A change neither takes back nor moves a deletion; that it begins none is for validation to say.
+        // An update can neither undo nor change a deletion. Validation refuses an update that would begin one.
         if stored.deletion_timestamp().is_some() {
             copy_field(old, "deletionTimestamp", &mut meta);
         }

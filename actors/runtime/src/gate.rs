@@ -277,8 +277,8 @@ impl Gate {
         }
     }
 
-    /// The watchdog's look: the tasks that have been in one and the same poll for some looks, and for how many. Requests are such tasks, so
-    /// that none of them may end the process.
+    /// The gated tasks that the watchdog has seen in the same poll in several looks, and in how many. Such a spin may never end the process, because requests
+    /// are gated tasks.
     pub(crate) fn look(&self) -> Vec<Spin> {
         let on_spin = if seeded_bug!("request_ends_the_process") { OnSpin::Abort } else { OnSpin::Report };
         let table = self.inner.table.lock();

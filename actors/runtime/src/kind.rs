@@ -48,13 +48,13 @@ impl ActorKind {
     };
 }
 
-/// What the watchdog does about code that never yields. It cannot be killed, only ended with its process.
+/// What the watchdog does about an actor that never yields. The actor cannot be killed; only the whole process can be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnSpin {
-    /// The log and a metric name it, and the process goes on.
+    /// The log and a metric name the actor, and the process goes on.
     Report,
-    /// The process ends too, so that whoever runs it starts it again. Only for actors whose process holds nothing that others could miss,
-    /// and only in processes that serve no API ([`System::serves`](crate::System::serves)).
+    /// The process is aborted, so that whoever supervises it starts it again. Only for actors of processes whose work others can take over, and without
+    /// effect in processes that serve an API ([`System::serves`](crate::System::serves)).
     Abort,
 }
 

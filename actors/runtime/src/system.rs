@@ -89,7 +89,7 @@ struct Inner {
     fatal: OnceLock<Fatal>,
     failed: Notify,
     spinning: Mutex<Vec<String>>,
-    /// The process serves an API: nothing that spins may end it.
+    /// The process serves an API, so no spin may end it.
     serves: AtomicBool,
 }
 
@@ -352,14 +352,14 @@ impl System {
         self.inner.registry.lock().closing.is_some()
     }
 
-    /// The actors that have not yielded for half the watchdog's limit, as it saw them last. Gated tasks are not among them: a request
-    /// that takes long is no reason to end whoever serves it.
+    /// The actors that have not yielded for half of the watchdog's limit, as of its last look. Gated tasks are left out: a long request is no reason to
+    /// restart the server.
     pub fn spinning(&self) -> Vec<String> {
         self.inner.spinning.lock().clone()
     }
 
-    /// This process serves an API from now on: whatever spins in it is reported and ends nothing, because what a client sends may be the
-    /// cause, and clients would lose the server.
+    /// Declares that this process serves an API: from now on spins are reported and end nothing. A request may be what spins, and all clients would lose the
+    /// server.
     pub fn serves(&self) {
         self.inner.serves.store(true, Ordering::Relaxed);
     }

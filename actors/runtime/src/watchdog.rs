@@ -1,10 +1,9 @@
 //! A thread that looks for code that never yields.
 //!
 //! An actor that hangs at an await is killed by the supervisor. One that spins, or blocks its thread, never reaches an
-//! await: it cannot be killed, and it starves whatever shares its thread. Nobody can repair that from inside. The watchdog
-//! names the culprit in the log and in a metric, and ends the process only where that loses nothing ([`OnSpin`]): never for a
-//! gated task, because requests are gated tasks and a client would end the server with one of them, and never in a process
-//! that serves an API.
+//! await: it cannot be killed, and it starves whatever shares its thread. Nothing in the process can repair that. The watchdog names the actor or task in the
+//! log and in a metric. It aborts the process only where the actor's row says so ([`OnSpin::Abort`]); never for a gated task, because requests are gated
+//! tasks and one request could end the server, and never in a process that serves an API.
 
 use std::io::Write as _;
 use std::sync::{Arc, LazyLock};
@@ -20,7 +19,7 @@ use crate::system::WeakSystem;
 /// A poll is stuck when this many looks in a row see it.
 const LOOKS: u32 = 4;
 
-/// What is done about whoever never yields: it gets the name of the actor, or of the gate and task, and what may be done.
+/// Called for a poll that is stuck, with the name of the actor, or of the gate and task, and with what may be done.
 pub type OnStuck = Arc<dyn Fn(&str, OnSpin) + Send + Sync>;
 
 /// How the watchdog of a system is set up.
@@ -28,8 +27,7 @@ pub type OnStuck = Arc<dyn Fn(&str, OnSpin) + Send + Sync>;
 pub struct Watchdog {
     /// How long one poll may last. Machine time: even in tests this is about a real thread.
     pub limit: Duration,
-    /// What is done then, and again after each further `limit`. The default names the culprit, and aborts the process
-    /// where it may.
+    /// Called after `limit`, and again after each further `limit`. The default logs the name, and aborts the process where it may.
     pub on_stuck: OnStuck,
 }
 
@@ -57,7 +55,7 @@ fn judge(name: &str, on_spin: OnSpin) {
     }
 }
 
-/// One look's finding: an actor or a task that is in one and the same poll.
+/// What one look found: an actor or a task that is still in the same poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spin {
     /// `kind/key` of the actor, or the gate's name and the task's.
@@ -66,7 +64,7 @@ pub(crate) struct Spin {
     pub(crate) looks: u32,
     /// What may be done about it.
     pub(crate) on_spin: OnSpin,
-    /// It is an actor and no gated task.
+    /// True for an actor, false for a gated task.
     pub(crate) actor: bool,
 }
 
@@ -85,7 +83,7 @@ static SPINS: LazyLock<Family<Labels, Counter>> = LazyLock::new(|| {
     spins
 });
 
-/// Whether a look at a spin of so many looks is one at which something is done: the first one at the limit, then each further limit.
+/// Whether a stuck poll is acted on after this many looks: at the limit, and at each further limit.
 fn is_due(looks: u32) -> bool {
     looks > 0 && looks.is_multiple_of(LOOKS)
 }

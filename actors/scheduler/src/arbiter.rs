@@ -44,7 +44,7 @@ pub(crate) enum Constraint {
         /// How many it has.
         count: i64,
     },
-    /// What the pod claims is not there, or not on the node.
+    /// A claim of the pod is not satisfied, or its volume or device cannot be reached from the node.
     Claims(String),
     /// A host port.
     Port(u16),

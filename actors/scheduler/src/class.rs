@@ -225,7 +225,7 @@ impl Class {
             return Arc::new(self.filters.diagnose(cluster, reserved));
         }
         let now = cluster.sequence();
-        // Claims change without the cluster's position.
+        // Claims may change although the cluster's position stays the same.
         if let Some((at, diagnosis)) = &self.diagnosis
             && *at == now
             && self.spec.claims.is_none()

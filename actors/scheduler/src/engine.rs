@@ -185,7 +185,7 @@ impl Engine {
         self.queue.on_event(&self.cluster, &Event::Claim { namespace, name }, now);
     }
 
-    /// What claims are satisfied by changed.
+    /// A volume, a storage class or a device class changed.
     pub(crate) fn on_claim_source(&mut self, change: impl FnOnce(&mut Claims), now: Stamp) {
         change(&mut self.cluster.claims);
         self.queue.on_event(&self.cluster, &Event::ClaimSource, now);

@@ -19,7 +19,7 @@ pub(crate) mod kind {
     pub(crate) const POD_GONE: u8 = 1 << 5;
     /// The waiting pod itself changed.
     pub(crate) const ITSELF: u8 = 1 << 6;
-    /// A claim of volumes or devices changed, or what claims are satisfied by.
+    /// A claim of volumes or devices, or a volume or class, changed.
     pub(crate) const CLAIM: u8 = 1 << 7;
 }
 

@@ -106,9 +106,9 @@ pub(crate) struct PodSpec {
 pub(crate) struct Claimed {
     /// What it is.
     pub(crate) kind: ClaimKind,
-    /// Its name, in the pod's namespace; of a claim that is not made yet none.
+    /// The claim's name, in the pod's namespace; no name for a claim that is not made yet.
     pub(crate) name: Sym,
-    /// The pod's name, and its uid where the claim has to be made for this very pod.
+    /// Where the claim has to be made for this very pod: the pod's name and uid.
     pub(crate) pod: Option<(Sym, Uid)>,
 }
 

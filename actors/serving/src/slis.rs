@@ -1,4 +1,4 @@
-//! `/metrics/slis`: what came of each health check (upstream KEP-3466), apart from the other metrics so that it can be read often.
+//! `/metrics/slis`: the results of health checks (upstream KEP-3466), apart from the other metrics so that they can be scraped often.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ struct Slis {
     total: Family<[Label; 3], Counter>,
 }
 
-/// Of the process, as its other metrics are.
+/// One registry for the whole process, as for its other metrics.
 static PROCESS: LazyLock<Slis> = LazyLock::new(Slis::new);
 
 impl Slis {
@@ -33,7 +33,7 @@ impl Slis {
     }
 
     fn observe<'a>(&self, endpoint: &str, findings: impl Iterator<Item = &'a Finding>) {
-        // Only endpoints that exist make labels.
+        // Unknown paths make no labels, so that clients cannot add any number of them.
         let Some(endpoint) = ["healthz", "livez", "readyz"].into_iter().find(|known| *known == endpoint) else {
             return;
         };
@@ -54,18 +54,18 @@ impl Slis {
     }
 }
 
-/// Takes down what the checks of an endpoint found when it was asked as a whole.
+/// Records what the checks of an endpoint found when the whole endpoint was asked.
 pub(crate) fn observe<'a>(endpoint: &str, findings: impl Iterator<Item = &'a Finding>) {
     PROCESS.observe(endpoint, findings);
 }
 
-/// What all checks of the process found so far.
+/// All results of the process, in Prometheus' text format.
 #[must_use]
 pub fn text() -> String {
     PROCESS.text()
 }
 
-/// The same as an answer.
+/// The results as an HTTP answer.
 #[must_use]
 pub fn answer() -> Answer {
     answer::whole(200, MEDIA, text())

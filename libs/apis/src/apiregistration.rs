@@ -71,7 +71,7 @@ fn spec(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A condition stands, does not stand, or nobody knows (upstream `ValidateAPIServiceStatus`).
+/// Validates the status: a condition is True, False or Unknown (upstream `ValidateAPIServiceStatus`).
 fn status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let path = Path::new("status");
     let path = path.child("conditions");

@@ -18,7 +18,7 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("certificates/v1.CertificateSigningRequestCondition").required(&["type"]).validate(condition),
 ];
 
-/// A write of a status is held to the rules of the whole object.
+/// An update of the status must pass the validation of the whole object.
 fn whole(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     crate::walk::validate_nodes(new, errors);
 }

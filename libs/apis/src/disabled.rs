@@ -1,5 +1,5 @@
-//! Fields behind feature gates that are off: they stay in the schema and are dropped on write, unless the stored object has them already
-//! (upstream: the `dropDisabled` functions of the strategies). Which gate a field is behind says the schema data, but for a few.
+//! Fields behind feature gates that are off: they stay in the schema and are dropped on write, unless the stored object has them already (upstream: the
+//! `dropDisabledFields` functions of the strategies). The schema data says which gate a field is behind; `OTHERWISE` has the exceptions.
 
 use std::sync::LazyLock;
 
@@ -7,16 +7,16 @@ use oarlock_schema::{FeatureGates, FieldId, Obj, Struct, TYPES, TypeRef, Value};
 
 use crate::table::{ByAddress, address};
 
-/// Fields whose tag says another gate than upstream's code looks at, with the gates that the code wants on; none: it never drops the field.
-/// Each row was found by writing the field to a live server and reading it back.
+/// Fields for which upstream's code looks at other gates than the field's tag says, with the gates that the code requires; an empty list means that the code
+/// never drops the field. Each row was found by writing the field to a live server and reading it back.
 pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
-    // The gate widens what the field may hold; validation refuses those values.
+    // The gate does not decide about the field, but about the values that it may have; validation refuses the others.
     ("autoscaling/v1.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
     ("autoscaling/v2.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
     ("core/v1.PersistentVolumeSpec", "nodeAffinity", &[]),
     ("core/v1.Toleration", "operator", &[]),
     ("resource/v1.CELDeviceSelector", "expression", &[]),
-    // Goes with the gate of in-place resize, which is locked on.
+    // Upstream drops the field with the gate of in-place resize, which is locked to on.
     ("core/v1.ContainerStatus", "allocatedResources", &[]),
     // Nobody drops it: of a container's signal only the wish is dropped, of an allocation only what was found.
     ("core/v1.ContainerStatus", "stopSignal", &[]),
@@ -24,19 +24,19 @@ pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
     ("resource/v1.DeviceRequestAllocationResult", "tolerations", &[]),
     ("apiextensions/v1.CustomResourceDefinitionStatus", "observedGeneration", &[]),
     ("apiextensions/v1.CustomResourceDefinitionCondition", "observedGeneration", &[]),
-    // Goes only where recursive read-only mounts go too, which are locked on.
+    // Upstream drops the field only when recursive read-only mounts are off as well, whose gate is locked to on.
     ("core/v1.NodeStatus", "runtimeHandlers", &[]),
     ("core/v1.NodeRuntimeHandlerFeatures", "userNamespaces", &[]),
-    // Is a part of what goes as a whole.
+    // The field is part of a struct that is dropped as a whole.
     ("core/v1.FileKeySelector", "key", &[]),
-    // References to other namespaces go (see GOES_ALONG); others stay.
+    // Upstream drops references to other namespaces only (see GOES_ALONG).
     ("core/v1.PersistentVolumeClaimSpec", "dataSourceRef", &[]),
-    // Without a tag, or with one that names no gate.
+    // The schema has no tag for the field, or one that names no gate.
     ("core/v1.Lifecycle", "stopSignal", &["ContainerStopSignals"]),
     ("core/v1.VolumeProjection", "podCertificate", &["PodCertificateRequest"]),
 ];
 
-/// Types whose node is nothing once the field is gone: it goes along, always or when nothing else is in it.
+/// Types whose struct is dropped together with the field: always, or when nothing else is left in it.
 const GOES_ALONG: &[(&str, Along)] =
     &[("core/v1.TypedObjectReference", Along::Always), ("core/v1.Lifecycle", Along::WhenEmpty)];
 
@@ -50,7 +50,7 @@ enum Along {
 #[derive(Clone, Default, Debug)]
 struct Off {
     fields: Vec<FieldId>,
-    /// Such fields exist here or below.
+    /// This type, or a type that it contains, has such fields.
     below: bool,
     along: Option<Along>,
 }
@@ -91,7 +91,7 @@ impl Disabled {
             Off { below: !fields.is_empty(), fields, along }
         };
         let mut types: ByAddress<Off> = TYPES.iter().map(|ty| (address(ty), own(ty))).collect();
-        // What lies below is found by a fixed point, because types may be recursive.
+        // Whether types contain such fields is computed as a fixed point, because types may be recursive.
         loop {
             let mut changed = false;
             for ty in TYPES {
@@ -113,13 +113,13 @@ impl Disabled {
         Self { types }
     }
 
-    /// Whether a gate decides about a field; all that a gate does otherwise is upstream's affair.
+    /// Whether a gate decides about a field. Gates have no other effect in Oarlock.
     #[must_use]
     pub fn governs(gate: &str) -> bool {
         TYPES.iter().any(|ty| ty.fields.iter().any(|field| gates_of(ty, field.name).contains(&gate)))
     }
 
-    /// Drops fields of gates that are off, before validation. A field that the stored object has anywhere may stay everywhere, as upstream has it.
+    /// Drops the fields whose gates are off, before validation. As upstream, a field that the stored object has in one place may stay in all places.
     pub fn drop(&self, new: &mut Obj, old: Option<&Obj>) {
         let mut in_use = Vec::new();
         if let Some(old) = old {
@@ -153,7 +153,7 @@ impl Disabled {
         }
     }
 
-    /// Says whether the node itself goes.
+    /// Drops the fields in a struct; returns whether the struct itself is to be dropped.
     fn drop_in(&self, node: &mut Struct, in_use: &[Used]) -> bool {
         let Some(off) = self.off(node.ty()) else { return false };
         let mut dropped = false;
@@ -175,7 +175,7 @@ impl Disabled {
     fn drop_value(&self, value: &mut Value, in_use: &[Used]) -> bool {
         match value {
             Value::Struct(inner) => return self.drop_in(inner, in_use),
-            // Only fields go along; an item of a list stays where it is.
+            // A struct that is an item of a list or map stays, even if it is empty.
             Value::List(items) => {
                 for item in items.iter_mut() {
                     self.drop_value(item, in_use);

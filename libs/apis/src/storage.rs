@@ -80,7 +80,7 @@ fn attachment(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     driver_name(spec.attacher(), &path.child("attacher"), errors);
 }
 
-/// A write of a status is held to the rules of the whole object.
+/// An update of the status must pass the validation of the whole object.
 fn attachment_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     crate::walk::validate_nodes(new, errors);
 }

@@ -22,7 +22,7 @@ pub struct TypeRules {
     pub non_negative: &'static [&'static str],
     /// Fields that never change once the object exists.
     pub immutable: &'static [&'static str],
-    /// Fields of a kind that a change may leave as they are even if they are wrong: they were stored when they were right.
+    /// Fields of a kind that are not validated in an update which leaves them unchanged: they may have been stored when the rules were less strict.
     pub unchanged_passes: &'static [&'static str],
     /// Fills in conditional defaults; constant ones come from the schema data just before. Parents come before children.
     pub default: Option<fn(&mut Struct)>,
@@ -36,7 +36,7 @@ pub struct TypeRules {
     pub create: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
     /// Reports what is wrong with a change of a node that is at the same place before and after.
     pub validate_update: Option<fn(&Struct, &Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports what is wrong with a write of the status of an object whose own type this is, before and after; sees whole objects.
+    /// Reports errors of an update of the status, for the object's own type. The function gets the whole objects, before and after.
     pub status: Option<fn(&Struct, &Struct, &mut ErrorList)>,
     /// Texts for `Warning` headers.
     pub warnings: Option<fn(&Struct, &Path<'_>, &mut Vec<String>)>,
@@ -210,7 +210,7 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// Something about types, found by one look at a type's address.
+/// A map from types to values, keyed by the type's address for a fast lookup.
 pub(crate) type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
 
 type Slots = ByAddress<Slot>;

@@ -129,8 +129,9 @@ pub fn validate_update(resource: &Resource, new: &Obj, old: &Obj) -> ErrorList {
 
 /// Every error of a change through an endpoint: `""` is the object itself, anything else a subresource.
 ///
-/// `status`, `finalize` and `binding` change nothing that the rules of specs are about, so that objects whose rules have become stricter can still
-/// be run down; what is written as a status is judged by the kind's own rule for it, which mostly looks only there. The other subresources must leave a valid object but may change what the object itself may not (a pod's ephemeral containers, its size).
+/// Which rules apply to a write of a subresource. `status`, `finalize` and `binding` change no spec, so the spec's rules are not applied: an object that
+/// would no longer pass them can still be deleted. A status is validated by the kind's own rule for status updates. The other subresources must leave a valid
+/// object, but may change fields that an update of the object may not (ephemeral containers, resources).
 #[must_use]
 pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj) -> ErrorList {
     let mut errors = object_meta::validate_change(resource, kind_rules(resource.ty), endpoint, new, old);
@@ -148,7 +149,7 @@ pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj
     errors
 }
 
-/// The object without what the change leaves as it was and upstream looks at in a change only if it does not.
+/// The object without the fields that upstream validates in an update only when they change, and that this update does not change.
 fn without_passing<'a>(new: &'a Obj, old: &Obj) -> Cow<'a, Obj> {
     let fields = slot(new.ty()).and_then(|slot| slot.rules).map_or(&[][..], |rules| rules.unchanged_passes);
     let mut seen = Cow::Borrowed(new);
@@ -158,7 +159,7 @@ fn without_passing<'a>(new: &'a Obj, old: &Obj) -> Cow<'a, Obj> {
     seen
 }
 
-/// Warnings about the name of an object that is being created: pods are named after it, and dots are no part of host names.
+/// Warns of names of new objects after which pods are named: a name with dots is no host name.
 #[must_use]
 pub fn name_warnings(obj: &Obj) -> Vec<String> {
     let wrong = oarlock_meta::names::label_errors(obj.name());

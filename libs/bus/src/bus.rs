@@ -89,11 +89,11 @@ impl Bus {
         result
     }
 
-    /// As [`Bus::ask`], where it matters who answers: only an answer counts that a member of the subject's role has signed, for this question and no other.
-    /// Within a process everybody is known.
+    /// As [`Bus::ask`], for answers that decide something: only an answer counts that a member of the subject's role has signed, for exactly this question.
+    /// Within one process no signature is needed.
     ///
     /// # Errors
-    /// See [`AskError`]; [`AskError::Unproven`] also, and before anything is sent, where the role's key is not known.
+    /// See [`AskError`]. Where the role's key is not known, [`AskError::Unproven`] before anything is sent.
     pub async fn ask_proven<Q: Name, A: Name + Default>(
         &self,
         subject: &Subject,

@@ -58,7 +58,7 @@ impl Seed {
         &self.text
     }
 
-    /// Signs what the server draws for each connection, and proofs of answers.
+    /// Signs the challenge that a server sends for each connection, and proofs of answers.
     pub(crate) fn sign(&self, nonce: &[u8]) -> Result<Vec<u8>, BadSeed> {
         let pair = KeyPair::from_seed(&self.text).map_err(|error| BadSeed(error.to_string()))?;
         pair.sign(nonce).map_err(|error| BadSeed(error.to_string()))
@@ -70,7 +70,7 @@ pub(crate) fn is_public_key(text: &str) -> bool {
     text.starts_with('U') && KeyPair::from_public_key(text).is_ok()
 }
 
-/// Whether the seed of this public half signed the message.
+/// Whether the private half of this public key signed the message.
 pub(crate) fn verify(public_key: &str, message: &[u8], signature: &[u8]) -> bool {
     KeyPair::from_public_key(public_key).is_ok_and(|pair| pair.verify(message, signature).is_ok())
 }

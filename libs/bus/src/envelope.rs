@@ -26,7 +26,7 @@ pub(crate) struct Opened {
     pub(crate) trace: Option<TraceContext>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
-    /// What the answer has to prove that it answers.
+    /// What identifies the question in the proof of its answer, where the asker wants a proof.
     pub(crate) proof_of: Option<Box<proof::Asked>>,
 }
 

@@ -59,7 +59,7 @@ pub enum AskError {
         /// For people.
         message: String,
     },
-    /// No answer that counts: the role of who answers is not proven, or cannot be, since its key is not known here. It may have been done.
+    /// An answer came without a valid proof that a member of the role made it, or the role's key is not known here. What was asked for may have been done.
     #[error("unproven: {0}")]
     Unproven(String),
     /// An answer came that cannot be read. It was done.

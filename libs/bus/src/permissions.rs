@@ -9,7 +9,7 @@ use crate::subjects::{GROUP, Grant, Row, table};
 /// For how long after a message its receiver may answer it; no ask has a longer budget.
 const ANSWER_WITHIN: &str = "2m";
 
-/// As whom servers call one another.
+/// The user as whom servers log in at one another.
 const ROUTE_USER: &str = "route";
 
 /// Whose credential it is: of everybody in a role, or of one node.
@@ -103,15 +103,15 @@ pub fn configuration<'a>(
     format!("{}{limits}{}", tls.unwrap_or_default(), authorization(credentials))
 }
 
-/// How servers of one cluster reach one another. What a route brings is believed as it is, so that whoever can make one can speak as everybody:
-/// a route takes a certificate of `authority`, which signs the servers' and nobody else's, and a password.
+/// How the servers of one cluster connect to one another. A server believes whatever comes over a route, so whoever can open a route can speak as everybody.
+/// Therefore a route needs a certificate of `authority`, which signs only these servers, and a password.
 #[derive(Clone, Copy, Debug)]
 pub struct Routes<'a> {
-    /// Where servers call, `host:port`: all of them, this one too.
+    /// Addresses (`host:port`) of all servers of the cluster, this one included.
     pub servers: &'a [String],
     /// Where this one listens.
     pub listen: &'a str,
-    /// File of the certificate with which a server calls and answers.
+    /// File of the certificate that a server shows on a route, as client and as server.
     pub certificate: &'a str,
     /// File of its key.
     pub key: &'a str,

@@ -1,8 +1,7 @@
-//! Proofs of answers: a signature of the answering role's key, over what was asked and what is answered.
+//! Proofs of answers: a signature with the key of the answering role, over the question and the answer.
 //!
-//! Permissions of nats-server hold for the connection of a client. What comes over a route to another server is believed as it is, so a server that
-//! is not ours, or whoever got hold of one of ours, could ask and answer as anybody. A proof is made and checked by the members themselves: whoever
-//! carries the messages can lose them and nothing else.
+//! nats-server checks permissions only for its own clients' connections. It believes what comes over a route from another server, so a foreign server, or
+//! whoever controls one of ours, could ask and answer as anybody. Members make and check proofs themselves: the servers in between can only lose messages.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -17,14 +16,14 @@ use crate::proto::bus::v1 as wire;
 use crate::role::Role;
 use crate::subject::Subject;
 
-/// What no other use of these keys signs: a server's challenge at login is text without a zero byte.
+/// Prefix that no other signature with these keys covers: a server's challenge at login is text without a zero byte.
 const CONTEXT: &[u8] = b"oarlock.bus.v1.Answer\0";
 
-/// The public keys of roles. Nodes have a key each, and prove nothing this way.
+/// The public keys of roles. A node has a key of its own, and makes no proofs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleKeys(BTreeMap<Role, String>);
 
-/// The text does not hold public keys of roles.
+/// The text is no list of roles and public keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("public keys of roles: {0:?} is no line of a role and its key")]
 pub struct BadRoleKeys(String);
@@ -35,10 +34,10 @@ impl RoleKeys {
         Self(keys.into_iter().collect())
     }
 
-    /// Reads a file's text: a line for each role, with its name and its key; empty lines and comments (`#`) count for nothing.
+    /// Reads the text of a file: one line for each role, with its name and its key. Empty lines and comments (`#`) are ignored.
     ///
     /// # Errors
-    /// The first line that is something else.
+    /// The first line that is malformed.
     pub fn parse(text: &str) -> Result<Self, BadRoleKeys> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let key = |line: &str| {
@@ -65,7 +64,7 @@ impl fmt::Display for RoleKeys {
     }
 }
 
-/// What names an ask in a proof: the digest of its whole envelope, whose `id` no other ask has.
+/// What identifies a question in a proof: the digest of the whole envelope, whose `id` is unique.
 pub(crate) type Asked = [u8; 32];
 
 pub(crate) fn asked(envelope: &[u8]) -> Asked {
@@ -81,7 +80,7 @@ fn statement(subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
     text
 }
 
-/// A proof of an answer; nothing where the key cannot sign, which the asker notices.
+/// A proof of an answer; empty where there is no key to sign with, which the asker treats as unproven.
 pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
     seed.sign(&statement(subject, asked, done)).unwrap_or_default()
 }

@@ -14,14 +14,14 @@ use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
 use crate::{memory, nats};
 
-/// By what an answer of a role is proven.
+/// How answers of a role are proven.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof<'a> {
-    /// By the process: asker and answerer are parts of this one.
+    /// No proof is needed: asker and answerer are parts of the same process.
     Process,
-    /// By a signature of this key.
+    /// A signature made with the private half of this key.
     Key(&'a str),
-    /// By nothing: the role's key is not known.
+    /// Not at all: the role's key is not known.
     None,
 }
 
@@ -48,7 +48,7 @@ pub(crate) trait Transport: Send + Sync + std::fmt::Debug {
     /// Bytes that a message may have.
     fn max_payload(&self) -> usize;
 
-    /// By what an answer of a role is proven.
+    /// How answers of a role are proven.
     fn proof_of(&self, role: Role) -> Proof<'_>;
 
     /// A number that no other message of this process has, and the process's own.

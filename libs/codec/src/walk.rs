@@ -28,7 +28,8 @@ pub(crate) const MAX_DEPTH: u32 = 400;
 /// As many findings as upstream reports at most.
 const MAX_FINDINGS: usize = 100;
 
-/// How many bytes of text findings may cost, those that come again included: each has the path, and a key in a path may be as long as the body.
+/// How many bytes of text all findings may have together, repeated ones included: each text contains the path, and a key in a path may be as long as the
+/// body.
 const MAX_FINDING_TEXT: usize = 1 << 20;
 
 /// What to do about unknown and duplicate fields.
@@ -108,7 +109,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         self.src.skip(self.depth)
     }
 
-    /// Remembers the first type error. The texts of the others are not made: each has the path, and there may be one at each item.
+    /// Remembers the first type error. No text is made for later ones: each text contains the path, and every item may have an error.
     #[cold]
     fn save(&mut self, text: impl FnOnce() -> String) {
         self.saved.get_or_insert_with(|| text().into());
@@ -272,8 +273,8 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
     }
 }
 
-/// What map fields of one struct hold where they come again. A field may come as often as the body has room for; each time it adds to the map, so
-/// the entries are kept as they come until the struct is complete.
+/// Entries of map fields that occur several times in one struct. Each occurrence adds to the map; to insert its entries at once would move the others each
+/// time, so all are collected until the struct is complete.
 #[derive(Default)]
 struct MapsAgain(Vec<(FieldId, ThinVec<(Str, Value)>)>);
 
@@ -285,7 +286,7 @@ impl MapsAgain {
         }
     }
 
-    /// A `null` clears what came before it.
+    /// Forgets the entries of a field after a `null`, which clears the field.
     fn forget(&mut self, id: FieldId) {
         self.0.retain(|(known, _)| *known != id);
     }

@@ -1,8 +1,8 @@
-//! What would cross a network for everybody to read.
+//! Detects connections that would cross a network unencrypted.
 
 use std::net::IpAddr;
 
-/// Whether a server, `scheme://host:port`, is called in the clear and not on this very host: its scheme is not the secured one.
+/// Whether a connection to a server, `scheme://host:port`, is unencrypted and leaves this host. `secured` is the scheme that stands for TLS.
 #[must_use]
 pub fn in_the_clear(server: &str, secured: &str) -> bool {
     let (scheme, rest) = server.split_once("://").unwrap_or(("", server));

@@ -354,8 +354,8 @@ impl std::error::Error for FieldError {}
 /// The errors of one validation, in the order they were found. Prints as upstream's aggregate: one error stands
 /// alone, several stand as `[a, b]`, each text once.
 ///
-/// The texts of a list are bounded: a body of megabytes with an error at each item, each of which shows the whole list, would make the
-/// answer grow with the square of the body. What comes after [`ErrorList::MAX_BYTES`] is left out; the answer is a refusal anyway.
+/// The texts of a list are bounded: where each item of a large list has an error that shows the whole list, the answer would grow with the square of the
+/// body. Errors after [`ErrorList::MAX_BYTES`] are left out; the request is refused anyway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorList {
     errors: Vec<FieldError>,

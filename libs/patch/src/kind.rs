@@ -1,4 +1,4 @@
-//! A patched document that says it is something else: upstream decodes it as what it says and then finds no way back.
+//! Patches that change `kind` or `apiVersion`: upstream decodes the result as the new kind and then finds no conversion back.
 
 use oarlock_codec::{Mode, tree};
 use oarlock_schema::{TypeRef, Value, type_of_kind};
@@ -25,7 +25,7 @@ pub(crate) fn check(doc: &Value, ty: TypeRef) -> Result<(), String> {
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
         ));
     };
-    // Events of both groups are one kind inside.
+    // Upstream has one internal kind for the Events of both groups.
     if kind == "Event" && own.kind == "Event" {
         return Ok(());
     }

@@ -156,7 +156,7 @@ fn suffix<'a>(name: &'a str, prefix: &str, wrong: &'static str) -> Result<&'a st
     name.split_once('/').filter(|(head, _)| *head == prefix).map(|(_, tail)| tail).ok_or(Error::Format(wrong))
 }
 
-/// What a member is to be: `old` is what it was, `value` what the patch says, or with `deletion` which items of a list are to go.
+/// The new value of a member. `old` is its present value and `value` that of the patch; `deletion` says which items of a list are to be removed.
 fn merge_member(
     old: Option<Value>,
     name: &str,
@@ -189,7 +189,7 @@ fn merge_member(
     }
 }
 
-/// A member that has nothing to merge with: its nulls go, and so do its parts with directives.
+/// A member of the patch that has no counterpart in the object: its nulls, and its parts with directives, are removed.
 fn new_member(mut value: Value) -> Option<Value> {
     drop_nulls(&mut value);
     without_directives(&mut value).then_some(value)

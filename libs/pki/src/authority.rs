@@ -16,7 +16,7 @@ const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// A certificate starts this long before `now`, so that a client whose clock is a little behind takes it.
 const BACKDATE: Duration = Duration::from_secs(3600);
 
-/// An authority: with its key one that can sign, without it one that can be believed.
+/// A certificate authority. With its key it can sign; without the key it only serves to verify certificates.
 #[derive(Debug)]
 pub struct Authority {
     certificate: CertificateDer<'static>,

@@ -81,7 +81,7 @@ impl Leaf {
         Self { subject, sans, usage: Usage::Server, lifetime: LEAF_LIFETIME }
     }
 
-    /// A certificate for one that answers and calls: a member of a cluster among its like.
+    /// A certificate for both sides of a TLS connection: a member of a cluster that calls other members and is called by them.
     #[must_use]
     pub fn peer(subject: Subject, sans: Vec<San>) -> Self {
         Self { subject, sans, usage: Usage::Both, lifetime: LEAF_LIFETIME }

@@ -67,7 +67,7 @@ impl Pki {
         Ok(pki)
     }
 
-    /// Loads a set as it is, which somebody else has made: nothing is made or renewed, and the keys of authorities need not be there.
+    /// Reads a set that somebody else has made. Nothing is made or renewed, and the keys of the authorities need not be there.
     ///
     /// # Errors
     /// When a file is missing, or does not hold what its name promises.
@@ -102,7 +102,7 @@ impl Pki {
         })
     }
 
-    /// What [`Pki::read`] reads, by name: nothing with which anybody could be made somebody else.
+    /// The files that [`Pki::read`] reads. No authority's key is among them, so nobody can issue certificates with them.
     pub const READ: [&str; 10] = [
         "ca.crt",
         "front-proxy-ca.crt",
@@ -116,7 +116,7 @@ impl Pki {
         "sa.pub",
     ];
 
-    /// An authority of its own in a directory: read, or made where it is missing.
+    /// An authority that is in no set, in a directory of its own: read, or made where it is missing.
     ///
     /// # Errors
     /// As [`Pki::open`].
@@ -127,7 +127,8 @@ impl Pki {
         Ok(authority)
     }
 
-    /// A certificate in a directory: that which is there, if it is what `leaf` asks for, of this authority, and has time left; else a new one.
+    /// A certificate in a directory. An existing one is kept if it matches `leaf`, is signed by `authority` and is not about to expire; otherwise a new one
+    /// is made.
     ///
     /// # Errors
     /// As [`Pki::open`], and [`Authority::issue`].

@@ -11,15 +11,15 @@ pub use crate::resources::GATES;
 pub struct Gate {
     /// Name, as `--feature-gates` has it.
     pub name: &'static str,
-    /// On unless somebody says otherwise.
+    /// Whether the gate is on by default.
     pub default: bool,
-    /// Nobody may say otherwise.
+    /// Whether the gate cannot be changed from its default.
     pub locked: bool,
-    /// How far the feature has come.
+    /// Maturity of the feature.
     pub stage: Stage,
 }
 
-/// How far a feature has come.
+/// Maturity of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// May change or go.
@@ -45,13 +45,13 @@ impl Stage {
     }
 }
 
-/// Gates that stand for all of a stage.
+/// Gates that set all gates of a stage.
 const ALL: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
 
 /// Which gates are on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FeatureGates {
-    /// As [`GATES`].
+    /// One value for each of [`GATES`], in the same order.
     on: Vec<bool>,
 }
 
@@ -62,7 +62,7 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
-    /// Whether a gate is on. Gates that upstream no longer knows have become part of what there is.
+    /// Whether a gate is on. A gate that upstream has removed counts as on: its feature has become permanent.
     #[must_use]
     pub fn enabled(&self, name: &str) -> bool {
         position(name).and_then(|at| self.on.get(at).copied()).unwrap_or(true)
@@ -73,7 +73,7 @@ impl FeatureGates {
         GATES.iter().zip(self.on.iter().copied())
     }
 
-    /// Gates that are not as upstream has them.
+    /// Gates that differ from upstream's default, with their value.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
         self.iter().filter(|(gate, on)| gate.default != *on)
     }
@@ -83,12 +83,12 @@ fn position(name: &str) -> Option<usize> {
     GATES.binary_search_by(|gate| gate.name.cmp(name)).ok()
 }
 
-/// Why a text says nothing about gates, in upstream's words.
+/// Why a text is no list of gates, in upstream's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GateError {
     /// There is no such gate.
     Unknown(String),
-    /// It is locked to its default, which the text does not ask for.
+    /// The gate is locked to its default, and the text asks for the other value.
     Locked(&'static str, bool),
     /// A name without a value.
     Missing(String),
@@ -113,14 +113,14 @@ impl fmt::Display for GateError {
 
 impl std::error::Error for GateError {}
 
-/// Reads `A=true,B=false`, as upstream's flag does; `AllAlpha` and `AllBeta` are about the gates of a stage that are not named.
+/// Reads `A=true,B=false`, as upstream's flag does. `AllAlpha` and `AllBeta` set the gates of their stage that the text does not name.
 impl FromStr for FeatureGates {
     type Err = GateError;
 
     fn from_str(text: &str) -> Result<Self, GateError> {
         let mut said: Vec<Option<bool>> = vec![None; GATES.len()];
         for one in text.split(',').filter(|one| !one.is_empty()) {
-            // Upstream's flag may name the component that is meant; there is one.
+            // Upstream's flag accepts a prefix that names the component; here `kube` is the only one.
             let (name, value) = one.split_once('=').map_or((one, None), |(name, value)| (name, Some(value.trim())));
             let name = name.trim();
             let name = name.strip_prefix("kube:").unwrap_or(name);

@@ -449,8 +449,8 @@ impl Map {
         Self::from_entries(entries)
     }
 
-    /// Changes many entries in one pass: `change` is asked for each key in `with`, which must be sorted, with what the map has there, and says what the
-    /// map is to have. To insert or remove entries one by one moves all that stand behind them each time.
+    /// Changes many entries in one pass, since single insertions and removals each move all later entries. `with` must be sorted by key. For each of its keys
+    /// `change` gets the key, the present value if any, and the item, and returns the new value or `None` for no entry.
     pub fn merge_sorted<'a, T: 'a, E>(
         &mut self,
         with: impl IntoIterator<Item = (&'a str, T)>,

@@ -10,7 +10,7 @@ use oarlock_seeded_bug::seeded_bug;
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Makes a folder for its owner alone, with those that it is in; one that is there is closed to everybody else.
+/// Makes a folder, with its parents, that only its owner can open. An existing folder is closed to everybody else.
 ///
 /// # Errors
 /// The folder cannot be made.
@@ -22,7 +22,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     close(path, FOLDER)
 }
 
-/// Options that make a file for its owner alone. An existing file keeps its mode: [`file`] closes it.
+/// Options to create a file that only its owner can open. An existing file keeps its mode; [`file`] changes that.
 #[must_use]
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -43,7 +43,7 @@ pub fn file(path: &Path) -> io::Result<()> {
     close(path, FILE)
 }
 
-/// Closes all files of a folder that others make.
+/// Closes all files of a folder to everybody but their owner: other programs make them with the process's default mode.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -62,7 +62,7 @@ fn close(path: &Path, mode: u32) -> io::Result<()> {
         return Ok(());
     }
     match std::fs::set_permissions(path, Permissions::from_mode(mode)) {
-        // A mounted folder may belong to somebody else, who decides about it.
+        // The folder may be a mount that belongs to another user, who decides about its mode.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         other => other,
     }

@@ -90,7 +90,7 @@ pub async fn serve<T: Io>(io: T) -> WebSocket<T> {
     WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await
 }
 
-/// How a stream of bytes goes to a client that only listens (upstream: `wsstream.Reader`).
+/// How a stream of bytes is sent to a client that only reads (upstream: `wsstream.Reader`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// As messages of bytes.
@@ -99,11 +99,12 @@ pub enum Reader {
     Base64,
 }
 
-/// Its subprotocols.
+/// The subprotocols, and what they stand for.
 const READERS: [(&str, Reader); 2] = [("binary.k8s.io", Reader::Binary), ("base64.binary.k8s.io", Reader::Base64)];
 
 impl Reader {
-    /// What a request chooses, and under which name: the first it offers that there is; bytes without a name when it offers none.
+    /// The form for a request, and the subprotocol to answer with: the first one offered that is known. A request that offers none gets bytes; one that
+    /// offers only unknown subprotocols gets `None`.
     #[must_use]
     pub fn chosen(headers: &HeaderMap) -> Option<(Self, Option<&'static str>)> {
         let mut offered = protocols(headers).peekable();
@@ -121,8 +122,8 @@ impl Reader {
         }
     }
 
-    /// Sends an empty message, for a client that waits to hear that it is connected, then all parts of the stream, until its end or until the
-    /// client closes; what the client says is not listened to.
+    /// Sends an empty message, since some clients wait for one to know that they are connected, then all parts of the stream, until the stream ends or the
+    /// client closes. Other messages of the client are ignored.
     pub async fn send<T: Io, E>(self, socket: WebSocket<T>, parts: impl Stream<Item = Result<Bytes, E>>) {
         let (mut sink, mut source) = socket.split();
         let heard = async {

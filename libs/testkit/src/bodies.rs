@@ -1,4 +1,4 @@
-//! Bodies made by machine: for each list, map, text and number of the schema an object with very much of it, and little else.
+//! Generated request bodies: for each list, map, text and number of the schema, an object in which that field is very large and little else is set.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

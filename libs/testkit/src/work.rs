@@ -1,21 +1,21 @@
-//! Whether work grows no faster than its input.
+//! Measures whether the work of a function grows no faster than its input.
 //!
-//! No wall time is asserted: what a test's thread computes is asked of the kernel (`CLOCK_THREAD_CPUTIME_ID`), which does not run while the thread
-//! waits for others, and only the ratio of two runs counts, one of which has twice the input. Counters in the code would be exact, but they see only
-//! what somebody thought of counting: a search in a list, not the memory that an insertion moves nor what a dependency does.
+//! Wall time is not used. The kernel counts the processor time of the test's thread (`CLOCK_THREAD_CPUTIME_ID`), which stands still while the thread waits,
+//! and only the ratio of two runs counts, one with twice the input of the other. Counters in the code would be exact, but would miss what nobody thought to
+//! count, such as memory that an insertion moves, or the work of a dependency.
 //!
-//! A run too short to be measured is not judged. One that looks too steep is run again, and at twice the size: a square stays four times as much
-//! however often it is looked at, a page fault or a busy neighbour does not.
+//! A run that is too short to measure is not judged. A ratio that looks too large is measured again, with inputs twice as large: a quadratic function keeps
+//! costing four times as much, while a page fault or other load on the machine does not come again.
 
 use std::time::Duration;
 
-/// Twice the input may cost so much more: a little more than twice, for the logarithm and for what measuring adds.
+/// The highest ratio that passes: a little more than two, for a logarithm and for the error of measurement.
 const MOST: f64 = 2.5;
 
-/// Below this cost of the larger input nothing is judged.
+/// If the larger input costs less than this, the ratio is not judged.
 const FLOOR: Duration = Duration::from_millis(8);
 
-/// How often a steep step is looked at again before it counts, each time at twice the size.
+/// How often a ratio that is too large is measured before it counts, each time with inputs twice as large.
 const LOOKS: u32 = 3;
 
 /// What the calling thread has computed so far.

@@ -23,8 +23,9 @@ pub struct Args {
     /// Where keys and kubeconfigs are kept.
     #[arg(long, default_value = "./.oarlock", value_name = "DIR")]
     pub data_dir: PathBuf,
-    /// Keys and certificates that `oarlock keys` made for an API server, read as they are: no authority's key need be there, nothing is renewed, and no
-    /// kubeconfig is written. Without this flag those of the data directory, made where they are missing.
+    /// Folder with the keys and certificates that `oarlock keys --parts` made for API servers (its `apiserver/pki`). They are used as they are: authorities'
+    /// keys need not be there, nothing is renewed, and no kubeconfig is written. Without this flag the keys of the data directory are used, and made where
+    /// they are missing.
     #[arg(long, value_name = "DIR", conflicts_with = "tls_san")]
     pub pki_dir: Option<PathBuf>,
     /// Address to listen on.
@@ -42,7 +43,7 @@ pub struct Args {
     /// How much of the state's history is kept at hand.
     #[command(flatten)]
     pub store_options: StoreOptions,
-    /// Feature gates.
+    /// Which feature gates are on.
     #[command(flatten)]
     pub features: FeatureOptions,
     /// How kubelets are reached.
@@ -62,8 +63,8 @@ pub struct Args {
 /// Flags about feature gates, for every command that has an API server in it; names are upstream's.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct FeatureOptions {
-    /// Feature gates that are not as Kubernetes has them by default. They decide which fields are kept; a gate that is unknown or locked is refused,
-    /// one that decides about no field is warned of.
+    /// Feature gates that are to differ from the defaults of Kubernetes. A gate decides which fields are kept when an object is written. An unknown or locked
+    /// gate is refused; a gate that decides about no field has no effect, and the log warns of it.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "GATE=BOOL,…")]
     pub feature_gates: FeatureGates,
 }
@@ -155,14 +156,14 @@ pub struct GoingOptions {
 /// Flags about how much an API server takes on at once; names are upstream's where it has them.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct LimitOptions {
-    /// Requests that read at once; more are answered with 429 and Retry-After. A quarter is kept for nodes, the control plane and Leases. Watches,
-    /// logs, exec, attach, port-forward and proxies do not count; 0 is no limit.
+    /// Reading requests that may be in flight at once; further ones are answered with 429 and Retry-After. A quarter is kept for nodes, the control plane and
+    /// Leases. Watches, logs, exec, attach, port-forward and proxies do not count; 0 is no limit.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_requests_inflight)]
     pub max_requests_inflight: usize,
-    /// Requests that change something at once, likewise.
+    /// Changing requests that may be in flight at once; further ones are answered as those of --max-requests-inflight.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_mutating_requests_inflight)]
     pub max_mutating_requests_inflight: usize,
-    /// Connections to the API server at once; a further one is closed as soon as it is accepted, and those that are there stay. 0 is no limit.
+    /// Connections that the API server keeps open at once. A further connection is closed as soon as it is accepted; open ones stay. 0 is no limit.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_connections)]
     pub max_connections: usize,
 }

@@ -40,7 +40,7 @@ const SERVICE_CIDR: &str = "10.96.0.0/16";
 pub struct Cluster {
     /// Keys, kubeconfigs and, unless ephemeral, the state.
     pub data_dir: PathBuf,
-    /// Keys and certificates that somebody else has made; `None` makes them in the data directory.
+    /// Folder with keys and certificates that somebody else has made; `None` makes them in the data directory.
     pub pki: Option<PathBuf>,
     /// Where the state is kept.
     pub store: Store,
@@ -106,7 +106,7 @@ pub struct Api {
     pub server: Server,
     /// Where it listens.
     pub address: SocketAddr,
-    /// The user's kubeconfig; there, unless keys came from elsewhere.
+    /// Path of the user's kubeconfig, which is not written when [`Cluster::pki`] is given.
     pub kubeconfig: PathBuf,
     /// Keeps others out of the data directory.
     _lock: Arc<std::fs::File>,
@@ -188,14 +188,14 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
 /// Makes a folder that a flag names, for its owner alone.
 fn folder(flag: &str, path: &Path) -> anyhow::Result<()> {
     oarlock_storage::private::folder(path).with_context(|| {
-        // The system names neither the folder nor where in its path the fault is.
+        // The system's error names neither the folder nor the part of its path that is at fault.
         let there = path.ancestors().find(|parent| parent.exists());
         let below = there.map(|parent| format!(" below {}", parent.display())).unwrap_or_default();
         format!("{flag} {}: the folder cannot be made{below}", path.display())
     })
 }
 
-/// Nobody is to believe that a gate does what it does nowhere in here.
+/// Warns of changed gates that decide about no field, since nothing else in Oarlock asks for a gate.
 fn tell_of_gates(gates: &FeatureGates) {
     for (gate, on) in gates.changed().filter(|(gate, _)| !oarlock_apis::Disabled::governs(gate.name)) {
         tracing::warn!(

@@ -1,5 +1,5 @@
-//! `oarlock keys`: what several API servers must have in common, made before the first of them starts; and for each part of the control plane a
-//! folder with what that part needs and nothing else.
+//! `oarlock keys`: makes the keys that several API servers must share, before the first of them starts, and a folder for each part of the control plane that
+//! has what the part needs and nothing else.
 
 mod etcd;
 mod nats;
@@ -35,26 +35,28 @@ pub struct KeysArgs {
     /// Nodes that get credentials for the bus, besides the parts of the control plane; those that have some keep them.
     #[arg(long, value_delimiter = ',', value_name = "NODE,…")]
     pub nats_node: Vec<String>,
-    /// Names and addresses by which NATS servers are called: with this flag they speak TLS, with a certificate of the bus's own authority
-    /// (`nats/ca.crt`).
+    /// Names and addresses by which NATS servers are called. With this flag the servers speak TLS, with a certificate of an authority that is made for the
+    /// bus alone (`nats/ca.crt`).
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub nats_tls_san: Vec<String>,
-    /// Where NATS servers of one cluster reach one another, all of them: routes take a certificate of that authority, and a password.
+    /// Addresses at which the NATS servers of one cluster reach one another, those of all servers. A route between servers then needs a certificate of
+    /// `nats/ca.crt` and a password.
     #[arg(long, value_delimiter = ',', value_name = "HOST:PORT,…", requires = "nats_tls_san")]
     pub nats_routes: Vec<String>,
-    /// Names and addresses by which members of etcd are called: with this flag certificates are made for them, and for their clients.
+    /// Names and addresses by which members of etcd are called. With this flag certificates are made for the members and for their clients (`pki/etcd`).
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub etcd_san: Vec<String>,
-    /// Folder in which each part of the control plane finds a folder of its own, with what it needs and no more. The data directory stays with whoever
-    /// runs this command.
+    /// Folder in which to make a folder for each part of the control plane, with the keys that the part needs and no others. The keys of authorities stay in
+    /// the data directory.
     #[arg(long, value_name = "DIR")]
     pub parts: Option<PathBuf>,
-    /// A part that hosts these nodes, several times: each node gets a certificate of its own, and the part one for their server, by the part's name.
+    /// A part that hosts these nodes; may be given several times. In --parts the part gets a folder with a kubeconfig for each node, and a certificate in the
+    /// part's name for the kubelet's server.
     #[arg(long, value_name = "PART=NODE,…", requires = "parts")]
     pub part_nodes: Vec<PartNodes>,
 }
 
-/// Makes authorities, the token key, a serving certificate, kubeconfigs, and credentials for the bus and etcd. API servers get `pki`, or read their part's.
+/// Makes authorities, the token key, a serving certificate, kubeconfigs, and credentials for the bus and etcd.
 ///
 /// # Errors
 /// When a directory cannot be written, or holds something that is no key or certificate.

@@ -1,4 +1,4 @@
-//! API servers in this process: one that lags behind another, how they know one another, what large requests meet, and what a user may who may little.
+//! API servers in this process: a server that lags behind another, Leases by which servers find one another, large requests, and users with few rights.
 
 #![cfg(test)]
 

@@ -1,4 +1,4 @@
-//! Large requests over HTTPS: they run aside and are answered like any other, and a body that does not come is not waited for without end.
+//! Large requests over HTTPS: they run in lanes of their own and are answered like any other, and a body that never comes gets 504 at the deadline.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -40,7 +40,7 @@ async fn large_requests_are_answered_like_others() {
     let (_directory, _api, http) = server().await;
     let test = move || {
         let map = |name: &str, data: serde_json::Value| json!({"metadata": {"name": name}, "data": data});
-        // By its bytes, and by its values.
+        // Large because of the number of bytes, and of the number of values.
         let long = map("long", json!({"a": "x".repeat(900_000)}));
         let created = http.json("POST", MAPS, &long);
         assert_eq!(created.code, 201, "{}", created.code);
@@ -48,13 +48,13 @@ async fn large_requests_are_answered_like_others() {
         let created = http.json("POST", MAPS, &map("many", many.into()));
         assert_eq!((created.code, &created.json()["data"]["k19999"]), (201, &json!("v")));
         assert_eq!(http.json("POST", MAPS, &long).code, 409, "what is refused is refused as ever");
-        // By the object that it changes.
+        // Large because of the stored object that the request changes.
         let merge = [("Content-Type", "application/merge-patch+json")];
         let patched = http.send("PATCH", &format!("{MAPS}/long"), &merge, br#"{"data":{"b":"y"}}"#);
         assert_eq!((patched.code, &patched.json()["data"]["b"]), (200, &json!("y")));
         let wrong = http.send("PATCH", &format!("{MAPS}/long"), &merge, br#"{"data":{"-/":"y"}}"#);
         assert_eq!(wrong.code, 422, "{}", wrong.code);
-        // By what must be decoded for its answer.
+        // Large because of the objects that must be decoded for the answer.
         let yaml = http.send("GET", MAPS, &[("Accept", "application/yaml")], b"");
         assert!(yaml.code == 200 && yaml.body.len() > 1 << 20, "{}: {}", yaml.code, yaml.body.len());
         assert_eq!(http.send("DELETE", &format!("{MAPS}/long"), &[], b"").code, 200);

@@ -1,4 +1,4 @@
-//! Nobody comes by rights or by what others hold in a way that looks like something else.
+//! Requests that could gain rights or read what they must not, by looking like harmless ones: none of them does.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn obj(row: &'static Resource, json: &str) -> Obj {
     Object::from_json(row.ty, json.to_owned().into()).unwrap().obj().unwrap()
 }
 
-/// Lets `eve` do what `rules` say, everywhere, and hold the named ClusterRoles besides.
+/// Gives `eve` the rules `rules` in all namespaces, and binds the named ClusterRoles to her.
 async fn eve(server: &Server, rules: &str, holds: &[&str]) -> Client {
     let admin = administrator(server);
     let (roles, bindings) = (row(RBAC, "clusterroles"), row(RBAC, "clusterrolebindings"));
@@ -109,7 +109,7 @@ async fn who_may_not_hold_claims_writes_under_none() {
     let maps = row("", "configmaps");
     let map = |name: &str| obj(maps, &format!(r#"{{"metadata":{{"name":"{name}","namespace":"default"}}}}"#));
     granted(async || eve.create(maps, map("without")).await).await;
-    // The epoch that the unit has, one that it has not, and a unit that there is none of are told apart by nobody.
+    // The right epoch, a wrong epoch and an unknown unit get the same answer, so that nobody can tell them apart.
     let past = Fence { epoch: Revision(1), ..held.clone() };
     let nobodys = Fence { unit: "nobodys".into(), ..held.clone() };
     for claim in [held.clone(), past, nobodys] {
@@ -122,7 +122,7 @@ async fn who_may_not_hold_claims_writes_under_none() {
         assert!(refused.message.starts_with(&text), "{refused:?}");
     }
     assert!(admin.get(maps, "default", "under-a-claim").await.unwrap_err().is_not_found());
-    // Those of the crew write under it what they may write at all.
+    // The crew may write under a claim whatever it may write without one.
     let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];
     let crew = acting_as(&server, "system:serviceaccount:kube-system:root-ca-cert-publisher", &groups);
     fence::scope(Some(held), crew.create(maps, map("of-the-crew"))).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_collection_is_deleted_by_who_may_delete_it_whatever_is_selected() {
         "verbs":["get","list","deletecollection"]}"#;
     let eve = eve(&server, rules, &[]).await;
     granted(async || eve.get(maps, "default", "one").await).await;
-    // A name beside the options is no part of what such a call acts on.
+    // The name in the request is ignored: the call acts on all that its options select.
     for selector in [FieldSelector::everything(), FieldSelector::equal("metadata.name", "one")] {
         let list = ListOptions { field_selector: selector, ..ListOptions::default() };
         let delete = Call::DeleteCollection(list.clone(), DeleteOptions::default());

@@ -25,7 +25,8 @@ pub struct Args {
     #[arg(long, default_value = "node-", value_name = "PREFIX")]
     pub name_prefix: String,
     /// Data directory of the cluster, whose CA key signs a client certificate for each node (kept in memory only).
-    /// Without it the kubeconfig must speak for `system:node:<node name>`. Whoever has that key can be anybody: for one host, and for trying things.
+    /// Without it the kubeconfig must speak for `system:node:<node name>`. Whoever has the CA key can act as anybody, so use this flag on a single host and
+    /// for trials only.
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
     /// Directory with manifests of static pods, or one such file; every node of this process runs them.

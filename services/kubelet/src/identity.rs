@@ -42,7 +42,7 @@ impl Signer {
 
 /// Where each node's identity comes from.
 pub(crate) enum Identities {
-    /// From the one kubeconfig, whose user is the node, or is whoever signs for nodes.
+    /// From one kubeconfig: its user is the node, or the signer makes a certificate for each node.
     One(Box<Endpoint>, Option<Box<Signer>>),
     /// From a folder with a kubeconfig for each.
     Each(PathBuf, Vec<String>),
@@ -61,7 +61,7 @@ impl Identities {
         Ok(Self::One(Box::new(api.read()?), data_dir.map(Signer::open).transpose()?.map(Box::new)))
     }
 
-    /// Whether each node of several can be itself.
+    /// Whether each of several nodes gets an identity of its own.
     pub(crate) const fn tell_apart(&self) -> bool {
         matches!(self, Self::Each(..) | Self::One(_, Some(_)))
     }
@@ -74,10 +74,10 @@ impl Identities {
         }
     }
 
-    /// The API, as a node.
+    /// How a node reaches the API, as itself.
     ///
     /// # Errors
-    /// When there is no identity for it.
+    /// When there is no identity for the node.
     pub(crate) fn node(&self, name: &str) -> anyhow::Result<Endpoint> {
         match self {
             Self::One(endpoint, None) => Ok((**endpoint).clone()),
@@ -96,7 +96,7 @@ impl Identities {
         }
     }
 
-    /// Who signs for nodes here.
+    /// The signer of the nodes' certificates, if there is one.
     pub(crate) fn signer(&self) -> Option<&Signer> {
         match self {
             Self::One(_, signer) => signer.as_deref(),

@@ -33,14 +33,14 @@ pub struct ServeArgs {
     /// Port of the kubelet's server, for all nodes of this process; 0 takes a free one. Without this flag 10250, or the next free one.
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// A name by which the kubelet's server is called, where its address is not known beforehand and so in no certificate: its nodes tell it as
-    /// `InternalDNS`. As whom it shows itself is --tls-cert-file's.
+    /// A DNS name of the kubelet's server, which its nodes report as their address of type `InternalDNS`. For hosts whose IP address is not known when the
+    /// certificate of --tls-cert-file is made, so that the certificate names the DNS name instead.
     #[arg(long, value_name = "NAME")]
     pub node_dns: Option<String>,
     /// Port that serves /healthz, /pods and /stats/summary to everybody, over plain HTTP; 0 is none.
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     pub read_only_port: u16,
-    /// Address of that port. Without this flag that of the kubelet's server.
+    /// Address on which --read-only-port listens. Without this flag the address of the kubelet's server.
     #[arg(long, value_name = "IP")]
     pub read_only_address: Option<IpAddr>,
     /// Authorities whose client certificates are believed. Without this flag those of the kubeconfig, which signed the API server's.

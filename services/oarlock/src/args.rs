@@ -28,7 +28,7 @@ pub(crate) enum Command {
     ControllerManager(oarlock_service_controller_manager::Args),
     /// The controllers that reach a cloud, through its provider's program; the manager acts as `system:cloud-controller-manager`.
     CloudControllerManager(oarlock_service_cloud_controller_manager::Args),
-    /// Makes the keys that several API servers have in common, and kubeconfigs.
+    /// Makes the keys that several API servers share, kubeconfigs, and for each part of the control plane a folder with the keys it needs.
     Keys(oarlock_service_apiserver::KeysArgs),
     /// Asks an API server, or another part at its --secure-port, whether it is well.
     Probe(crate::probe::Probe),

@@ -20,7 +20,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let command = args::Args::command();
     let line = paths::without_empty(&command, std::env::args_os().collect());
-    // What is wrong with a command line has been said when matches are there.
+    // Errors of the command line end the process in `get_matches_from`.
     let args = args::Args::from_arg_matches(&paths::lenient(command).get_matches_from(line));
     let args = args.unwrap_or_else(|error| error.exit());
     match run(args) {

@@ -1,8 +1,8 @@
-//! Flags that name a file or a folder, when they are given without a value: `--etcd-cafile ''`.
+//! Flags that name a file or a folder and are given an empty value: `--etcd-cafile ''`.
 //!
-//! Scripts and manifests write every flag down and leave some empty, which upstream's programs take as not given. clap refuses an empty path
-//! before anybody can. So for every optional flag with a path, of every service, an empty value is the same as none, but where the flag says
-//! what an empty one means ([`MEANT`]). A flag with a default, and one that must be given, needs a path: there it stays refused.
+//! Scripts and manifests often list every flag and leave some empty; upstream's programs take that as not given. clap refuses an empty path. So an empty
+//! value of any optional path flag, of every service, counts as not given, except where the flag gives it a meaning ([`MEANT`]). A flag that has a default,
+//! or that is required, needs a path: an empty one is still refused.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Arg, ArgMatches, Command, ValueHint};
 
-/// Flags for which an empty path says something.
+/// Flags for which an empty path has a meaning.
 const MEANT: [&str; 1] = ["kubelet_certificate_authority"];
 
-/// The command line with empty paths.
+/// The command, changed so that optional path flags accept an empty value.
 pub(crate) fn lenient(command: Command) -> Command {
     command.mut_args(|arg| if is_optional_path(&arg) { arg.value_parser(path()) } else { arg }).mut_subcommands(lenient)
 }
@@ -28,7 +28,7 @@ fn is_optional_path(arg: &Arg) -> bool {
     path && !arg.is_positional() && !arg.is_required_set() && arg.get_default_values().is_empty()
 }
 
-/// A command line without the flags that have an empty path. One that is wrong stays as it is: whoever parses it next says what is wrong.
+/// Removes flags with an empty path from a command line. A command line with errors is returned unchanged, so that the next parser reports them.
 pub(crate) fn without_empty(command: &Command, line: Vec<OsString>) -> Vec<OsString> {
     let Ok(matches) = lenient(command.clone()).try_get_matches_from(&line) else { return line };
     let mut empty = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn without_empty(command: &Command, line: Vec<OsString>) -> Vec<OsStr
 
 fn find_empty(command: &Command, matches: &ArgMatches, into: &mut Vec<String>) {
     for arg in command.get_arguments().filter(|arg| !MEANT.contains(&arg.get_id().as_str())) {
-        // Flags with values of another kind are no paths.
+        // Flags whose values are no paths are skipped.
         let path = matches.try_get_one::<PathBuf>(arg.get_id().as_str()).ok().flatten();
         if path.is_some_and(|path| path.as_os_str().is_empty()) {
             into.extend(arg.get_long().map(str::to_owned));

@@ -1,4 +1,5 @@
-//! compose.yaml and the Dockerfile as data: who is what, and who sees which keys. What runs of it is tried in `faults::compose`, where there is docker.
+//! Reads compose.yaml and the Dockerfile: which user each service runs as, and which keys it sees. `faults::compose` runs the services, where there is
+//! docker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What people met who used the cluster with kubectl: tolerations for a while, gates that are lifted, owners of other versions and namespaces, pods
-//! that wait for claims, nodes that nobody runs.
+//! Bugs that users of kubectl found, one test for each: tolerations for a time, scheduling gates that are removed, owners of other versions and namespaces,
+//! pods that wait for claims, Nodes without a kubelet.
 
 use oarlock_testkit::{Cluster, Kubectl};
 

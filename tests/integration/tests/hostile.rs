@@ -1,4 +1,4 @@
-//! One user against all others: requests at the size limit, requests that never end, addresses of the server's own network.
+//! One user against all others: large requests, requests whose bodies never come, too many connections, proxies to addresses of the server's own network.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ fn large_pod() -> Value {
     })
 }
 
-/// A client with every right that is no `system:masters`, for whom limits are.
+/// A client that has every right but is not in `system:masters`, so that the limits apply to it.
 fn somebody(cluster: &Cluster) -> Http {
     let admin = cluster.http(Who::Admin);
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
@@ -69,7 +69,7 @@ fn large_requests_of_one_user_leave_the_server_to_the_others() {
         let codes: Vec<u16> = large.into_iter().map(|thread| thread.join().unwrap()).collect();
         done.store(true, Ordering::Relaxed);
         others.join().unwrap();
-        // Each is judged, or told that there are too many or that its time is over; none breaks off.
+        // Each request gets its answer, 429 or 504; no connection breaks.
         assert!(codes.iter().all(|code| [201, 400, 422, 429, 504].contains(code)), "{codes:?}");
         assert!(codes.iter().any(|code| [201, 422].contains(code)), "at least one gets its turn: {codes:?}");
     });
@@ -90,7 +90,7 @@ fn requests_beyond_the_limit_are_told_to_come_back_and_the_system_gets_its_answe
     );
     let token = token.json()["status"]["token"].as_str().unwrap().to_owned();
     std::thread::scope(|scope| {
-        // Ordinary users may hold three of four; bodies that never come hold them.
+        // Ordinary users may hold three of four places; requests whose bodies never come hold these.
         for _ in 0..3 {
             let head = format!(
                 "POST {MAPS} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",

@@ -10,14 +10,14 @@ use crate::attributes::{Attributes, Rights};
 
 const GROUP: &str = "certificates.k8s.io";
 
-/// Whether a request is about this endpoint of signing requests.
+/// Whether a request is about this subresource of CertificateSigningRequests.
 fn concerns(attributes: &Attributes<'_>, subresource: &str) -> bool {
     let resource = attributes.resource;
     resource.group == GROUP && resource.plural == "certificatesigningrequests" && attributes.subresource == subresource
 }
 
-/// Whether the user has a right for a signer, by its name or by that of all signers of its domain (upstream
-/// `certauthorization.IsAuthorizedForSignerName`). Without an authorizer nobody has.
+/// Whether the user has the right `verb` on `signers` for a signer: by the signer's name, or by `<domain>/*`, which stands for all signers of the domain
+/// (upstream `certauthorization.IsAuthorizedForSignerName`). Without an authorizer nobody has the right.
 fn may(attributes: &Attributes<'_>, verb: &str, signer: &str) -> bool {
     let Some(authorizer) = attributes.authorizer.map(Rights::authorizer) else { return false };
     let domain = signer.split('/').next().unwrap_or("");

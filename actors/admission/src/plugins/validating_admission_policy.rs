@@ -24,7 +24,8 @@ use crate::policy::{
 };
 use crate::stage::AdmissionStage;
 
-/// Resources that no policy judges: nobody could take a bad policy back, and a cluster whose reviews are refused does not work.
+/// Resources that no policy judges. A policy about policies could forbid its own removal, and a cluster in which access and token reviews are refused does
+/// not work.
 const EXEMPT: &[(&str, &[&str])] = &[
     (
         "admissionregistration.k8s.io",

@@ -1,9 +1,9 @@
 //! Judging in other processes: an API server asks whoever of the role `admission` is on the bus, and judges itself whenever it gets no answer. So
 //! who is asked makes no difference to what is admitted, only to who has the work.
 //!
-//! An answer counts with a signature of the role's key only ([`Bus::ask_proven`]): subjects and their permissions do not hold for what another server of the
-//! bus brings over a route, and who answered "nobody objects" would have done away with every policy. And what is secret is not asked about at all: questions
-//! are read by whoever carries them.
+//! An answer counts only with a signature made with the key of the role `admission` ([`Bus::ask_proven`]). nats-server checks permissions for its own clients
+//! only: what another server sends over a route passes unchecked, and a forged answer "nobody objects" would disable every policy. Questions about secrets
+//! are never sent, because every server that carries a question can read it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Elsewhere {
     pause: Mutex<Option<Instant>>,
     /// The last question was answered.
     answered: AtomicBool,
-    /// It has been said that an answer was not proven, since the last one that was.
+    /// Whether the log has a warning about an answer without proof since the last proven answer.
     warned: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl Elsewhere {
             },
             Ok(Said::Rights(_)) => policies.values().for_each(|policy| policy.note_asks_rights()),
             Ok(Said::Unknown(_)) => self.note(false, "policies that were sent are not known"),
-            // Somebody answers who should not, or nobody can be told apart: this is worth a line.
+            // Either somebody answers who has no right to, or the role's key is not configured here. Both are worth a line in the log.
             Err(error @ AskError::Unproven(_)) => {
                 *self.pause.lock() = Some(clock::after(PAUSE));
                 self.answered.store(false, Ordering::Relaxed);

@@ -22,7 +22,7 @@ pub struct Question {
 const SECRET: [&str; 3] = ["core/v1.Secret", "authentication/v1.TokenReview", "authentication/v1.TokenRequest"];
 
 impl Question {
-    /// Whether something in it is nobody else's business: then it does not leave the process.
+    /// Whether an object or parameter of the question is secret: such a question must not leave the process.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         let Input { object, old, .. } = &self.input;

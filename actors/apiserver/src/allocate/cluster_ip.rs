@@ -121,11 +121,11 @@ fn checked(
     let ip: IpAddr = asked
         .parse()
         .map_err(|_| refuse(format!("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff), got {asked}")))?;
-    // Network and broadcast address belong to nobody.
+    // The network and the broadcast address of the range are never given to a Service.
     let (base, size) = range(server)?;
     let edge = matches!(ip, IpAddr::V4(v4) if [0, size.saturating_sub(1)].contains(&u32::from(v4).wrapping_sub(base)));
     if edge || !server.config().service_cidr.contains(&ip) {
-        // Upstream looks for a range that has the address, but a dry run asks the one range that there is.
+        // Upstream looks for a range that contains the address and finds none; in a dry run upstream asks the one range there is, so the texts differ.
         let range = server.config().service_cidr;
         let why = if dry_run {
             format!("the provided IP ({asked}) is not in the valid range. The range of valid IPs is {range}")

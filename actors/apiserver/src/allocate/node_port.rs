@@ -31,12 +31,12 @@ fn may_have(obj: &Obj) -> bool {
     is(obj, |spec| matches!(spec.type_(), "NodePort" | "LoadBalancer"))
 }
 
-/// Whether ports that name none are given one. Those that name one have it in any case.
+/// Whether the server gives a node port to ports of the Service that ask for none. A port that asks for one gets it in any case.
 fn wants(obj: &Obj) -> bool {
     is(obj, |spec| spec.type_() == "NodePort" || spec.allocate_load_balancer_node_ports() != Some(false))
 }
 
-/// Whether a load balancer has to ask nodes if they have endpoints, at a port that all nodes keep for it (upstream `NeedsHealthCheck`).
+/// Whether the Service has a health check node port: the load balancer asks each node there whether the node has endpoints (upstream `NeedsHealthCheck`).
 fn is_checked(obj: &Obj) -> bool {
     is(obj, |spec| spec.type_() == "LoadBalancer" && spec.external_traffic_policy() == "Local")
 }
@@ -121,7 +121,7 @@ pub(super) fn release(server: &Server, old: &Obj) -> Option<Append> {
     allocation.save()
 }
 
-/// The ports that a Service holds, with the one at which it is checked.
+/// The node ports that a Service holds, its health check node port included.
 fn ports_of(obj: &Obj) -> BTreeSet<u16> {
     let Some(view) = obj.view::<Service<'_>>() else { return BTreeSet::new() };
     let ports = view.spec().ports().iter().filter_map(|p| u16::try_from(p.node_port()).ok());

@@ -1,5 +1,5 @@
-//! What the crew may do for itself: say who is there (Leases in kube-system) and who works for which unit (Assignments), and write under a claim
-//! to a unit.
+//! What the crew may do about its own work: write Leases in kube-system (which process is there) and Assignments (which process works for which unit), and
+//! make writes under a claim to a unit.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::reconcile::{Desired, Repair};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 const NAME: &str = "oarlock:mesh";
-/// Who writes under claims: a claim of anybody else is refused (`Server::authorize_claim`).
+/// ClusterRole of those who may write under a claim; a claim of anybody else is refused (`Server::authorize_claim`).
 const CLAIMS: &str = "oarlock:claims";
 const EVERYTHING: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 /// The processes that share work among themselves.

@@ -14,7 +14,8 @@ use oarlock_schema::{Gvk, Obj, TypeRef};
 use crate::caller::Caller;
 use crate::large;
 
-/// Reads a body of at most `limit` bytes. A client that sends none of it would hold its request's place for ever, so it has until `deadline`.
+/// Reads a body of at most `limit` bytes. A client that sends its body slowly, or not at all, would hold its place among the requests in flight for ever, so
+/// the body must be complete by `deadline`.
 ///
 /// # Errors
 /// 413 when it is longer, 400 when the client breaks off, 504 when it is not there in time.

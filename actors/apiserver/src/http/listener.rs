@@ -121,7 +121,7 @@ impl Door {
     async fn admit(&self, accepted: std::io::Result<(TcpStream, SocketAddr)>) {
         match accepted {
             Ok((stream, from)) => {
-                // Those that are there go on; the new one is told so at once, instead of waiting for a place.
+                // The open connections go on. The new one is closed at once, so that its client need not wait for a place.
                 let (most, open) = (self.server.config().limits.connections, self.ctx.gate().inside());
                 if most > 0 && open >= most {
                     crate::metrics::connection_refused();

@@ -119,10 +119,10 @@ pub fn list(query: &Query, watch: bool) -> Result<ListOptions, Status> {
     })
 }
 
-/// Narrows a list or watch to the object that its request names, which is all that it has been authorized for.
+/// Narrows a list or watch to the object that its URL or selector names, because the request has been authorized for that object only.
 ///
 /// # Errors
-/// 400 where a field selector says another name, or none.
+/// 400 where a field selector names another object, or none.
 pub fn narrow(mut options: ListOptions, name: &str) -> Result<ListOptions, Status> {
     const NAME: &str = "metadata.name";
     if name.is_empty() || seeded_bug!("watch_path_forgets_its_name") {
@@ -240,7 +240,7 @@ pub fn write(query: &Query, kind: &str, apply: bool) -> Result<WriteOptions, Sta
     })
 }
 
-/// Options of a deletion: the body's, or where there is no body the query's. A body silences the query altogether.
+/// Options of a deletion: those of the body, or of the query where there is no body. As upstream, the query is not read beside a body.
 ///
 /// # Errors
 /// 422 for policies that do not exist or exclude one another.
@@ -299,12 +299,12 @@ impl Deletion {
             orphan: view.orphan_dependents(),
             dry_run: view.dry_run().iter().map(str::to_owned).collect(),
             uid: preconditions.and_then(|p| p.uid()).map(Str::new),
-            // A text that is no revision cannot match one.
+            // A text that is no revision becomes one that no object has, so that the precondition fails.
             resource_version: revision.map(|r| Revision(r.parse().unwrap_or(u64::MAX))),
         })
     }
 
-    /// Preconditions have no parameter.
+    /// Preconditions can be stated in a body only: there is no query parameter for them.
     fn of_query(query: &Query) -> Result<Self, Status> {
         Ok(Self {
             grace: query.has("gracePeriodSeconds").then(|| integer(query.get("gracePeriodSeconds"))).transpose()?,

@@ -31,8 +31,8 @@ pub fn answer(
     accept: Option<&str>,
 ) -> Result<Response<Body>, Status> {
     let query = Query::new(query);
-    // What upstream's router serves has one method, a form, and slashes behind it that say nothing; the handlers of other paths look at none of
-    // them.
+    // Paths that upstream serves with its router take one method and certain media types, and ignore slashes at their end. The handlers of other paths check
+    // none of these.
     let routed = ["/api", "/apis", "/version", "/openid", "/.well-known"].iter().any(|root| below(path, root));
     let path = if routed { path.trim_end_matches('/') } else { path };
     let segments: Vec<&str> = path.split('/').skip(1).collect();
@@ -81,7 +81,7 @@ pub fn answer(
     }
 }
 
-/// What upstream's router says of a path that it has: first the method is looked at, then what the client takes.
+/// The checks that upstream's router makes for a path that it serves: first the method, then the media types that the client accepts.
 fn route(segments: &[&str], request: &Request<Incoming>, accept: Option<&str>) -> Result<(), Status> {
     let discovery = match segments {
         ["api" | "apis"] | ["api", "v1"] => true,

@@ -4,7 +4,7 @@ use oarlock_apis::rules::formats;
 use oarlock_meta::FieldSelector;
 use oarlock_schema::Str;
 
-/// Whether a path has slashes without a segment between them. No route has; slashes at the end say nothing.
+/// Whether a path has empty segments. No route has any; slashes at the end of a path are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Slashes {
     /// One slash between two segments.
@@ -33,17 +33,18 @@ pub struct RequestInfo {
     pub resource: Str,
     /// Subresource, empty if none.
     pub subresource: Str,
-    /// Object name, empty for collections: the path's, or the one that a list's or watch's selector on `metadata.name` requires.
+    /// Object name, empty for collections: from the path, or from a list's or watch's field selector that requires one `metadata.name`.
     pub name: Str,
     /// Path segments behind the subresource (proxy paths).
     pub rest: Str,
     /// The path is one of the old `/watch/` paths.
     pub watch_path: bool,
-    /// A namespace stands in front of the resource (`/namespaces/<namespace>/<resource>`); the name of a Namespace is none.
+    /// The path has a namespace in front of the resource (`/namespaces/<namespace>/<resource>`). False for `/namespaces/<name>`, the path of a Namespace
+    /// itself.
     pub scoped: bool,
-    /// Slashes of the path.
+    /// Whether the path has empty segments.
     pub slashes: Slashes,
-    /// The decoded path, where it names no resource.
+    /// The decoded path of a request that is about no resource.
     pub path: Str,
 }
 
@@ -96,7 +97,8 @@ pub fn parse(method: &http::Method, path: &str, query: &str) -> Result<RequestIn
     info.subresource = parts.pop_front().unwrap_or_default();
     info.rest = parts.into_iter().collect::<Vec<_>>().join("/").into();
     info.verb = resource_verb(method, &info.name, query, info.watch_path);
-    // The deletion of a collection is one of all that is selected, whatever its selector says, and the old watch paths name an object themselves.
+    // Only lists and watches are narrowed by a selector: the deletion of a collection is always authorized as one of the whole collection, and the old watch
+    // paths have the name in the path.
     if matches!(info.verb, "list" | "watch") && !info.watch_path && info.name.is_empty() {
         info.name = single_name(query).unwrap_or_default();
     }
@@ -152,8 +154,8 @@ pub fn flag(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
-/// `fieldSelector=metadata.name=x` on a collection is a request about x. The selector is read as the verb will read it: what is authorized here
-/// is what is served then.
+/// The object that `fieldSelector=metadata.name=<name>` narrows a collection to. The selector is parsed with the parser that the verb uses, so that the
+/// object which is authorized is the one which is served.
 fn single_name(query: &str) -> Option<Str> {
     let text = pairs(query).find(|(k, _)| k == "fieldSelector")?.1;
     let selector = FieldSelector::parse(&text).ok()?;

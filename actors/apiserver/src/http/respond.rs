@@ -49,7 +49,7 @@ fn status_bytes(status: &Status, format: Format) -> Bytes {
     }
 }
 
-/// Whether it takes long to bring a reply into its form: a list of many objects that must be decoded, each one. JSON is put together as it is.
+/// Whether a reply is expensive to encode: a large list whose objects must be decoded one by one. A list in JSON is put together from stored bytes.
 pub(super) fn is_large(reply: &Reply, wanted: &Wanted) -> bool {
     const BYTES: usize = 1 << 20;
     let Reply::List(list) = reply else { return false };

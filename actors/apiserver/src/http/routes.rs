@@ -89,7 +89,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether a client takes one of the forms that an answer can have.
+/// Whether the client accepts one of the media types that the answer can have.
 ///
 /// # Errors
 /// 406 in the router's words.
@@ -126,12 +126,12 @@ pub(super) fn method_not_allowed() -> Status {
 fn routes(row: &'static Resource, info: &RequestInfo) -> Result<Option<(Routes, &'static [&'static str])>, Status> {
     let missing = Err(Status::not_found_path());
     let everywhere = row.namespaced && info.namespace.is_empty();
-    // Only what is below a proxy may be written in any way.
+    // Empty segments are allowed in the part of a path that is passed on to a proxied server, and nowhere else.
     let proxied = info.subresource == "proxy" && !info.name.is_empty() && !(info.scoped && info.namespace.is_empty());
     if info.slashes != Slashes::Single && !(proxied && info.slashes == Slashes::Doubled) {
         return missing;
     }
-    // A kind without namespaces has no path in one. A request there would be authorized in the namespace and act on all of the cluster.
+    // A cluster-scoped kind has no path below a namespace: such a request would be authorized in the namespace and act on the whole cluster.
     let may_be_scoped = row.namespaced || (row.plural == "namespaces" && seeded_bug!("namespace_in_a_namespace"));
     if info.scoped && !may_be_scoped {
         return missing;

@@ -82,8 +82,8 @@ fn is_exempt(request: &Request<Incoming>) -> bool {
         || agent.starts_with(b"kube-apiserver/")
 }
 
-/// Whether a request counts against the limits of those under way: not those that take long by nature, and not probes, which must be answered
-/// whatever else goes on. Nothing that a client merely says of itself counts here.
+/// Whether a request counts against the limits of requests in flight. Requests that are long-running by nature do not, nor do probes, which must be answered
+/// under any load. The answer depends on nothing that a client can claim about itself, such as its user agent.
 fn counts(info: &RequestInfo, path: &str) -> bool {
     if info.resource_request {
         return info.verb != "watch" && !crate::streaming::is_streaming(&info.subresource);
@@ -216,7 +216,7 @@ async fn on_resource(
         let reply = server.execute(&caller, &target, call).await?;
         respond::reply(reply, &target, &wanted)
     };
-    // It is several times the size of everything else, and every request would have room for it.
+    // The future of a large request is several times the size of all others; boxed, it does not enlarge the future of every request.
     Box::pin(lanes.run(&user, always, deadline, work)).await
 }
 
@@ -233,8 +233,8 @@ fn is_large(server: &Server, target: &Target<'_>, asked: &Asked, body: &Bytes) -
 }
 
 fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) -> Result<(), Status> {
-    // A selector that cannot be read narrows nothing; what is wrong with it is said to those who may ask. Upstream takes none from the old
-    // watch paths.
+    // A selector that does not parse narrows nothing here; the error in it is reported only to callers who may list the whole collection. As upstream, the
+    // old watch paths take no selector for authorization.
     let narrows = matches!(info.verb, "list" | "watch" | "deletecollection") && !info.watch_path;
     let fields = narrows.then(|| FieldSelector::parse(Query::new(query).get("fieldSelector")).ok()).flatten();
     server.authorize(&Attributes {
@@ -247,7 +247,7 @@ fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) 
     })
 }
 
-/// What a request asks for, as far as it is known before its body: what is wrong with it is said without reading one.
+/// What a request asks for, as far as its URL and headers say it: errors in these are reported before a body is read.
 enum Asked {
     Get(GetOptions),
     List(ListOptions),
@@ -276,7 +276,7 @@ impl Asked {
                 let patch_type = patch_type(&parts.headers);
                 Self::Patch(patch_type, options::write(query, "PatchOptions", patch_type == PatchType::Apply)?)
             }
-            // A deletion may have no body, and then its encoding is nobody's business.
+            // A deletion may have no body: an unknown media type is an error only where there is one.
             "delete" => Self::Delete(body::media(&parts.headers)),
             "deletecollection" => Self::DeleteCollection(options::list(query, false)?, body::media(&parts.headers)),
             _ => {

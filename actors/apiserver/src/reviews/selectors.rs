@@ -1,5 +1,5 @@
-//! Selectors of access reviews: a text or requirements, of which those that nobody can read are left out. What is left is asked about, and that is more,
-//! never less, than the caller meant (KEP-4601).
+//! Selectors of access reviews: a raw text or a list of requirements. Requirements that cannot be parsed are left out and the rest is asked about. Fewer
+//! requirements select more objects, so the question covers at least what the caller meant (KEP-4601).
 
 use oarlock_meta::selector::{FieldRequirement, LabelRequirement, Operator};
 use oarlock_meta::{ErrorList, FieldError, FieldSelector, LabelSelector, Path, names};
@@ -7,7 +7,7 @@ use oarlock_schema::views::authorization_v1::{FieldSelectorAttributes, LabelSele
 
 const SPEC: &str = "spec.resourceAttributes";
 
-/// Upstream `validateResourceAttributes`. Operators may be ones of later versions.
+/// Upstream `validateResourceAttributes`. Unknown operators pass: a later version may have them.
 pub(super) fn check(asked: ResourceAttributes<'_>, errors: &mut ErrorList) {
     let spec = Path::new(SPEC);
     if let Some(fields) = asked.field_selector() {
@@ -74,7 +74,7 @@ pub(super) struct Selectors {
     pub(super) error: String,
 }
 
-/// Reads the selectors of a review that [`check`] has let pass.
+/// Reads the selectors of a review that has passed [`check`].
 pub(super) fn read(asked: ResourceAttributes<'_>) -> Selectors {
     let (fields, some_fields) = asked.field_selector().map_or((None, None), read_fields);
     let (labels, some_labels) = asked.label_selector().map_or((None, None), read_labels);
@@ -87,7 +87,7 @@ pub(super) fn read(asked: ResourceAttributes<'_>) -> Selectors {
     Selectors { fields, labels, error }
 }
 
-/// Whether something was not read, and then, whether something else was.
+/// `None` when the whole selector was read; otherwise whether a part of it was.
 type Unread = Option<bool>;
 
 fn unread(all: bool, some: bool) -> Unread {

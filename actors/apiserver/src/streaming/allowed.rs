@@ -1,8 +1,8 @@
-//! Which addresses a proxy may call: none of the API server's own host or network link, however it is written.
+//! Which addresses a proxy may call: none of the API server's own host (loopback) or network link (link-local), in whatever form they are written.
 //!
-//! Upstream asks Go's `IsGlobalUnicast`, which sees through IPv4-mapped addresses, of each address that a host name resolves to, and refuses
-//! with "address not allowed" when one of them is none. Here the connection goes to the very addresses that were judged: a name that resolves
-//! to something else a moment later leads nowhere new.
+//! Upstream applies Go's `IsGlobalUnicast`, which recognizes IPv4-mapped addresses, to each address that a host name resolves to, and refuses with "address
+//! not allowed" when one fails. Here the connection also goes to the very addresses that were checked, so a name that resolves to another address a moment
+//! later is harmless.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use oarlock_meta::Status;
 use oarlock_runtime::{Instant, clock};
 use oarlock_seeded_bug::seeded_bug;
 
-/// Whether an address may be called, judged by what it leads to. Private addresses are global in this sense.
+/// Whether an address may be called. An IPv6 address that contains an IPv4 address is judged by the latter. Private addresses may be called.
 pub(super) fn is_allowed(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_global_v4(ip),

@@ -1,14 +1,14 @@
-//! HTML, as far as its links need it: a pipe that lets everything through byte by byte, but for the values of attributes that hold links.
+//! HTML, as far as links need it: a filter that passes every byte through, except for the values of attributes that hold links.
 //!
-//! Upstream writes each tag anew with Go's tokenizer; here a tag changes only where a link does. Memory is bounded by the longest tag that is
-//! looked into: a longer one goes through as it is.
+//! Upstream parses and writes every tag anew with Go's tokenizer; here a tag changes only where a link changes. The longest tag that is parsed bounds the
+//! memory: a longer one passes unchanged.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
 use super::links::Through;
 
-/// A tag is looked into up to this length.
+/// Length up to which a tag is parsed.
 const LONGEST: usize = 64 << 10;
 
 /// Which attributes hold links, by element (upstream: `atomsToAttrs`).
@@ -40,7 +40,7 @@ const LINKS: &[(&str, &[&str])] = &[
     ("video", &["poster", "src"]),
 ];
 
-/// Elements in which nothing but their own end is a tag.
+/// Elements whose content is text: only their own end tag ends it.
 const RAW: [&str; 8] = ["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"];
 
 /// Where in a document the next byte is.
@@ -56,23 +56,23 @@ enum At {
     Plain,
 }
 
-/// See the module text. What is written to it comes out of `out`.
+/// The filter: what is written to it comes out of `out`.
 #[derive(Debug)]
 pub(super) struct Rewriter<W> {
     out: W,
     through: Through,
     at: At,
-    /// What cannot be judged before more has come.
+    /// Bytes that cannot be passed on before more have come.
     pending: Vec<u8>,
 }
 
-/// What is to be done with the beginning of what is pending.
+/// What to do with the beginning of the pending bytes.
 enum Step {
-    /// So much goes out as it is.
+    /// This many bytes pass unchanged.
     Pass(usize, At),
-    /// A start tag of this length.
+    /// A complete start tag.
     Tag(Tag),
-    /// More has to come first.
+    /// More bytes must come first.
     Wait,
 }
 
@@ -85,7 +85,7 @@ impl<W: Write> Rewriter<W> {
         &mut self.out
     }
 
-    /// Writes what is left when nothing more comes, and gives back where it went.
+    /// Writes the pending bytes at the end of the document, and returns `out`.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.out.write_all(&self.pending)?;
         Ok(self.out)
@@ -149,7 +149,7 @@ fn step(at: At, rest: &[u8]) -> Step {
     }
 }
 
-/// Passes everything up to and with a mark; of a rest without one as much as cannot be its beginning.
+/// Passes everything up to and with `mark`. Without a mark, passes all but the last bytes, which could be the beginning of one.
 fn until(at: At, rest: &[u8], mark: &[u8], then: At) -> Step {
     if let Some(found) = memchr::memmem::find(rest, mark) {
         return Step::Pass(found + mark.len(), then);
@@ -160,7 +160,7 @@ fn until(at: At, rest: &[u8], mark: &[u8], then: At) -> Step {
     }
 }
 
-/// As [`until`] for the end tag of an element, which stays for the text behind.
+/// As [`until`] for the end tag of an element, of which only `</` is passed; the rest is read as text.
 fn raw(element: &'static str, rest: &[u8]) -> Step {
     let at = At::Raw(element);
     let Some(found) = memchr::memchr(b'<', rest) else { return Step::Pass(rest.len(), at) };
@@ -168,7 +168,7 @@ fn raw(element: &'static str, rest: &[u8]) -> Step {
         return Step::Pass(found, at);
     }
     let Some(name) = rest.get(2..2 + element.len()) else {
-        // It may still become the end, unless it is another thing already.
+        // The bytes may still become the end tag, unless they differ from it already.
         let begun = rest.get(1).is_none_or(|slash| *slash == b'/')
             && rest.get(2..).unwrap_or_default().iter().zip(element.bytes()).all(|(a, b)| a.eq_ignore_ascii_case(&b));
         return if begun { Step::Wait } else { Step::Pass(1, at) };
@@ -193,7 +193,7 @@ fn text(rest: &[u8]) -> Step {
     match (rest.get(1), rest.get(2), rest.get(3)) {
         (None, ..) => Step::Wait,
         (Some(b'!'), None, _) | (Some(b'!'), Some(b'-'), None) => Step::Wait,
-        // `<!-->` is a whole comment: its end may begin with its beginning.
+        // `<!-->` is a whole comment, so only `<!` is passed here: the dashes may belong to the comment's end.
         (Some(b'!'), Some(b'-'), Some(b'-')) => Step::Pass(2, At::Comment),
         (Some(b'!' | b'?'), ..) => Step::Pass(1, At::Declaration),
         (Some(first), ..) if first.is_ascii_alphabetic() => match Tag::read(rest) {
@@ -223,7 +223,7 @@ struct Value {
 }
 
 impl Tag {
-    /// Reads the tag at the beginning; `None` when it has no end yet.
+    /// Reads the tag at the beginning of `text`; `None` when its end has not come yet.
     fn read(text: &[u8]) -> Option<Self> {
         let mut cursor = Cursor { text, at: 1 };
         let name = cursor.word(|byte| !(byte.is_ascii_whitespace() || matches!(byte, b'/' | b'>')))?;
@@ -236,7 +236,7 @@ impl Tag {
                 return Some(Self { length: cursor.at + 1, name, links });
             }
             let start = cursor.at;
-            // The first byte is the name's even if it is a `=`.
+            // The first byte always belongs to the name, even a `=`.
             cursor.at += 1;
             cursor.word(|byte| !(byte.is_ascii_whitespace() || matches!(byte, b'=' | b'/' | b'>')))?;
             let holder = text.get(start..cursor.at)?;
@@ -274,7 +274,7 @@ impl Cursor<'_> {
         self.text.get(self.at).copied()
     }
 
-    /// What follows of these bytes; `None` when the text ends with them.
+    /// The range of the bytes for which `part` holds; `None` when the text ends with them.
     fn word(&mut self, part: impl Fn(u8) -> bool) -> Option<Range<usize>> {
         let start = self.at;
         while part(self.peek()?) {
@@ -297,12 +297,11 @@ impl Cursor<'_> {
     }
 }
 
-/// Stands for an ampersand that begins a reference which is not resolved here, so that it comes out as it went in. A character for private
-/// use, which no link holds.
+/// Replaces the ampersand of a character reference that is not resolved here, so that the reference comes out unchanged. The character is for private use; no
+/// link contains it.
 const KEPT: char = '\u{f8ff}';
 
-/// A value with its character references resolved: those of numbers, and of what must be escaped. `None` when it holds what stands for
-/// others here.
+/// A value with its numeric character references, and those of characters that must be escaped, resolved. `None` when the value contains [`KEPT`].
 fn unescaped(text: &str) -> Option<String> {
     if text.contains(KEPT) {
         return None;

@@ -30,7 +30,7 @@ pub(crate) enum Location {
         node: String,
         /// Its certificate must be good.
         verify: bool,
-        /// Where it is, when that has been judged; else where its Node says.
+        /// The checked addresses of the kubelet, where they have been checked; otherwise the Node's addresses are used.
         at: Option<Judged>,
     },
     /// A pod, an endpoint of a service, another port of a node.
@@ -41,7 +41,7 @@ pub(crate) enum Location {
         host: String,
         /// The port.
         port: u16,
-        /// The host's addresses, judged.
+        /// The host's addresses, which have been checked.
         at: Vec<IpAddr>,
     },
 }
@@ -55,7 +55,7 @@ pub(crate) struct Judged {
 }
 
 impl Location {
-    /// The server of a node's kubelet, where the Node says.
+    /// The server of a node's kubelet, at the address that the Node reports.
     pub(crate) fn kubelet(node: String, verify: bool) -> Self {
         Self::Kubelet { node, verify, at: None }
     }
@@ -96,7 +96,7 @@ impl Location {
     }
 }
 
-/// Connects to a host: to `at` where that is given, and to nothing else.
+/// Connects to a host, to one of the addresses `at` where they are given.
 async fn dial(
     host: &str,
     port: u16,

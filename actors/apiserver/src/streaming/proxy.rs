@@ -95,7 +95,7 @@ pub(super) async fn serve(
     }
     let through = links::Through { prefix, backend: to.host(), called };
     if let Some(moved) = response.headers().get(header::LOCATION) {
-        // As upstream has it, an answer that leads elsewhere keeps its body.
+        // As upstream, an answer with `Location` keeps its body.
         if let Some(Ok(moved)) = moved.to_str().ok().and_then(|moved| through.link(moved)).map(HeaderValue::try_from) {
             response.headers_mut().insert(header::LOCATION, moved);
         }

@@ -1,4 +1,4 @@
-//! HTML answers on their way through a proxy, compressed or not. They are rewritten as they pass: no answer is there as a whole, nor what it
+//! Rewrites HTML answers on their way through a proxy, compressed or not, piece by piece: memory holds neither the whole answer nor the whole of what it
 //! decompresses to.
 
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use super::html::Rewriter;
 use super::links::Through;
 use crate::http::{Body, BodyError};
 
-/// So much is taken in one step: deflate makes at most about a thousand times as much of it.
+/// How many compressed bytes are taken in one step: deflate expands them at most about a thousandfold.
 const STEP: usize = 4 << 10;
 
 /// The answer with its links rewritten, if it is HTML in an encoding that is known; else as it is.
@@ -51,7 +51,7 @@ pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body>
 enum Pipe {
     Plain(Rewriter<Vec<u8>>),
     Gzip(Box<MultiGzDecoder<Rewriter<GzEncoder<Vec<u8>>>>>),
-    /// `deflate`, which is zlib by its standard, and bare deflate for upstream and some servers: the first byte tells.
+    /// `deflate`: zlib by the standard, but upstream and some servers send bare deflate; the first byte tells which one.
     Unknown(Through),
     Zlib(Box<ZlibDecoder<Rewriter<ZlibEncoder<Vec<u8>>>>>),
     Deflate(Box<DeflateDecoder<Rewriter<DeflateEncoder<Vec<u8>>>>>),
@@ -138,7 +138,7 @@ impl Passing {
             if !out.is_empty() {
                 return Some(Ok(out.into()));
             }
-            // A little may become much: others have a turn in between.
+            // A few bytes may expand to many, so other tasks get a turn in between.
             tokio::task::yield_now().await;
         }
     }

@@ -51,7 +51,7 @@ pub(crate) async fn evict(
     if !delete_options.dry_run {
         let disrupted = disrupt(server, caller, target, &delete_options, options).await?;
         if delete_options.resource_version.is_some() {
-            // The condition is the eviction's own change of the pod.
+            // The precondition has been checked: the revision is that of the condition, which the eviction itself has written.
             delete_options.resource_version = Some(disrupted.revision);
         }
     }
@@ -112,8 +112,8 @@ fn options_of(eviction: Eviction<'_>, dry_run: bool) -> Result<DeleteOptions, St
     })
 }
 
-/// Takes one disruption from the budget that covers the pod, by compare-and-swap on its status. The server writes the budget in its own name: whoever
-/// evicts need not be allowed to, and stages see the server as the writer.
+/// Takes one disruption from the budget that covers the pod, by compare-and-swap on the budget's status. The server writes the budget in its own name: the
+/// caller who evicts needs no right to write budgets, and admission stages see the server as the writer.
 async fn spend(
     server: &Server,
     caller: &Caller,
@@ -179,7 +179,7 @@ async fn spend(
     modify(server, &own, &budget_target, options, &mut change).await.map(|_| ())
 }
 
-/// The server's change of a budget, which is held to the rules of any writer of a status.
+/// The server's change of a budget, which must pass the validation of status updates like any other.
 fn as_server(obj: Obj) -> Change {
     Change { managed: true, ..Change::asked(obj, None) }
 }

@@ -53,7 +53,7 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
     }
 }
 
-/// Makes the wished Scale, with its owners, of the current one.
+/// Makes the requested Scale, with its managed fields, from the current one.
 type Wish<'a> = &'a mut (dyn FnMut(&Obj) -> Result<Obj, Status> + Send);
 
 async fn write(
@@ -95,7 +95,7 @@ fn validate(target: &Target<'_>, scale: &Obj) -> Result<(), Status> {
     Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), target.name, errors.as_slice()))
 }
 
-/// A patch may state a uid; that of a replaced Scale is compared before.
+/// Checks the uid that a patch states; the uid in a replaced Scale has been compared before.
 fn check_uid(target: &Target<'_>, asked: &str, have: &str) -> Result<(), Status> {
     if asked.is_empty() || asked == have {
         return Ok(());

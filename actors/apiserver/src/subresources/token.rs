@@ -17,7 +17,7 @@ use crate::target::Target;
 /// Issues a token, once the stages have checked the request.
 ///
 /// # Errors
-/// 404 for an unknown account or bound object, 409 for another uid, 422 for a bad request; whatever a stage refuses.
+/// 404 for an unknown account or bound object, 409 for another uid, 422 for a bad request, and whatever a stage refuses.
 pub(crate) async fn issue(
     server: &Server,
     caller: &Caller,

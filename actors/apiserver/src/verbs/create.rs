@@ -53,7 +53,7 @@ pub async fn create_applied(
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
     fit_namespace(target, &mut obj)?;
-    // Where nothing is, upstream's apply compares a stated revision with nothing.
+    // As upstream, an apply that creates an object does not compare the resourceVersion that its body states.
     if let Some(mut meta) = obj.meta_mut() {
         meta.clear_resource_version();
     }
@@ -165,7 +165,7 @@ pub fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
     Ok(())
 }
 
-/// A body says no other namespace than the URL.
+/// Checks that a body names no other namespace than the URL.
 ///
 /// # Errors
 /// 400 when they differ.

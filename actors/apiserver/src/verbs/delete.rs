@@ -40,7 +40,7 @@ pub async fn delete(
     delete_object(server, caller, target, options, false).await
 }
 
-/// Deletes an object for a request that the stages have seen already, as what it is (an Eviction).
+/// Deletes an object for a request that the admission stages have seen in another form (an Eviction); they do not see the deletion.
 ///
 /// # Errors
 /// 404, 409 when a precondition does not hold.

@@ -46,7 +46,7 @@ pub async fn patch(
     Ok((update::modify(server, caller, target, options, &mut change).await?.entry(), false))
 }
 
-/// An applied object that is not there yet is the one that the URL names, and no earlier one of the name.
+/// Checks an apply that creates an object: it must be the object that the URL names, and must not state the uid of an earlier object of that name.
 fn check_new(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
     let uid = obj.meta().uid();
     if !uid.is_empty() {

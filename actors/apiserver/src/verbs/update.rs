@@ -31,8 +31,8 @@ pub struct Change {
     pub expect: Option<Revision>,
     /// managedFields are already as they should be (apply).
     pub managed: bool,
-    /// The server made the change itself by rules of its own (binding): what clients may change does not bind it. The stages have seen the request
-    /// as what it is (a Binding, an Eviction), and do not see what it does to the object.
+    /// The server made the change by rules of its own (binding, eviction): rules about what clients may change do not apply. The admission stages have seen
+    /// the request itself (a Binding, an Eviction), and do not see the change of the object.
     pub trusted: bool,
 }
 
@@ -216,7 +216,7 @@ pub(crate) fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str)
     check_precondition(target, key, "UID", asked, have)
 }
 
-/// What a body says of the stored object's uid or revision is a precondition, as far as it says anything.
+/// Compares the uid and resourceVersion that a body states with those of the stored object; what the body leaves out is not compared.
 ///
 /// # Errors
 /// 409 when the object has another one.
@@ -233,7 +233,7 @@ pub(crate) fn check_precondition(
     Err(failed_precondition(target, key, what, asked, have))
 }
 
-/// 409 for an object whose uid or revision is another than the request says.
+/// 409: the object has another uid or revision than the request states.
 pub(crate) fn failed_precondition(target: &Target<'_>, key: &Key, what: &str, asked: &str, have: &str) -> Status {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \

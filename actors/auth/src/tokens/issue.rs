@@ -120,7 +120,8 @@ impl Issuer {
         self
     }
 
-    /// Checks all of a request for the account `namespace`/`name` but the object that the token is to be bound to: admission comes before that.
+    /// Checks a TokenRequest for the account `namespace`/`name`, except for the object that the token is to be bound to: admission stages run before that
+    /// object is looked up.
     ///
     /// # Errors
     /// The Status upstream answers: 404 for an account that is not there, 409 for another uid, 422 for a bad lifetime or name.

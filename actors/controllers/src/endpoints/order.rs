@@ -1,5 +1,5 @@
-//! The order of subsets, and of ports in a subset: upstream's, which is that of digests (128-bit FNV-1a) of Go's dump of each. No meaning is in
-//! it, but whoever reads `subsets[0]` finds the same there.
+//! The order of subsets, and of the ports in a subset. Upstream sorts by a digest (128-bit FNV-1a) of Go's dump of each. The order means nothing, but clients
+//! that read `subsets[0]` find the same there.
 
 use std::fmt::Write;
 
@@ -40,7 +40,7 @@ pub(super) fn dump(subset: &Subset<'_>) -> String {
     )
 }
 
-/// A slice that nothing was added to is nil.
+/// In Go a slice to which nothing was appended is nil, and is printed so.
 fn dump_list(items: impl Iterator<Item = String>) -> String {
     let items: Vec<String> = items.collect();
     if items.is_empty() { "<nil>".to_owned() } else { format!("[{}]", items.join(" ")) }

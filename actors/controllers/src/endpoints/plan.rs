@@ -48,10 +48,10 @@ pub(super) struct Reached {
     pub(super) app_protocol: Option<Str>,
 }
 
-/// What tells addresses apart, and whether each is ready. A pod is there once, by its address and uid.
+/// Addresses, identified by IP and pod uid so that each pod is there once, and whether each is ready.
 type Addresses = BTreeMap<(Str, Str), bool>;
 
-/// Decides. Each port leads to a set of addresses; ports that lead to the same ones share a subset (upstream `RepackSubsets`).
+/// Decides on the subsets. Each port has a set of addresses; ports with the same set share a subset (upstream `RepackSubsets`).
 pub(super) fn plan(service: &Item<ServiceView>, pods: &[Arc<Item<PodView>>]) -> Wanted {
     let publish = service.value.publish_not_ready;
     let v6 = service.value.families.first().is_some_and(|family| family == "IPv6");

@@ -217,7 +217,7 @@ fn endpoint(service: &Item<ServiceView>, pod: &Item<PodView>, ip: &Str, zone: &d
     Value::Struct(node(discovery_v1::Endpoint::TYPE, fields))
 }
 
-/// For whom a ready endpoint is meant first, where the service prefers near ones (upstream `trafficdist`).
+/// The topology hints of a ready endpoint, where the Service prefers near endpoints (upstream `trafficdist`).
 fn hints(prefers: Prefers, at: &Str, zone: Option<&Str>) -> Option<Value> {
     let one = |ty, name: &Str| Value::from_iter([Value::Struct(node(ty, [("name", name.clone().into())]))]);
     let mut fields = Vec::new();

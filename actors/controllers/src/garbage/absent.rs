@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 /// As many as upstream remembers.
 const MOST: usize = 500;
 
-/// What was asked for: the reference's coordinates, in a namespace, or in none. A uid alone is too little: who names the uid of an owner
-/// under another name, kind or namespace must not make that owner seem gone to those who name it well.
+/// An owner that was asked for: the coordinates of a reference, and the namespace in which it was looked for. The uid alone would not do: a reference that
+/// combines an owner's uid with a wrong name, kind or namespace must not make the owner count as gone for correct references.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Asked {
     api_version: Str,

@@ -12,8 +12,8 @@ use super::{Collector, key};
 use crate::write;
 
 impl Collector {
-    /// The states of an object's owners, and whether one is there that no cache shows. Who is in no cache is asked for. An error when
-    /// nothing can be decided, because of an owner that cannot be asked for.
+    /// The states of an object's owners, and whether an owner exists that no cache shows. Owners in no cache are looked up at the API server. `Unknown` when
+    /// an owner cannot be looked up, so that nothing can be decided about the object.
     pub(super) async fn owners(
         &self,
         resource: &'static Resource,

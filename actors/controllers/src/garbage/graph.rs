@@ -39,8 +39,8 @@ fn first(resource: &Resource) -> bool {
     RESOURCES.iter().find(same).is_some_and(|other| other.version == resource.version)
 }
 
-/// The resource of a reference's kind, if that kind is served in the reference's very version: what else it might mean is for whoever brings
-/// that version to say.
+/// The resource of a reference's kind, if that kind is served in exactly the version that the reference states. Another version of the group might define the
+/// kind differently, so none is assumed.
 pub(super) fn served(owner: &OwnerRef) -> Option<&'static Resource> {
     let same = |resource: &&Resource| {
         let version = resource.group_version() == owner.api_version.as_str() || seeded_bug!("owner_version_ignored");
@@ -87,16 +87,16 @@ impl Graph {
         self.nodes.iter().flat_map(of).collect()
     }
 
-    /// The resource that a reference means; `None` for what nobody serves.
+    /// The resource that a reference means; `None` when its kind and version are not served.
     pub(super) fn resource(&self, owner: &OwnerRef) -> Option<&'static Resource> {
         let row = served(owner)?;
         let same = |node: &&Node| node.resource.group == row.group && node.resource.plural == row.plural;
         let collected = self.nodes.iter().find(same).map(|node| node.resource);
-        // What is not collected (Events) may own something all the same; it is asked for each time.
+        // Kinds that are not collected (Events) are in no cache but may own objects; such an owner is looked up at the API server each time.
         collected.or_else(|| row.has_verb("get").then_some(row))
     }
 
-    /// Whether the object with a reference's uid is in another namespace than the dependent: then the reference leads nowhere.
+    /// Whether the object with the reference's uid is in another namespace than the dependent, which makes the reference invalid.
     pub(super) fn elsewhere(&self, owner: &OwnerRef, namespace: &str) -> bool {
         self.find(owner.uid.as_str())
             .is_some_and(|(resource, object)| resource.namespaced && object.meta.namespace() != namespace)

@@ -20,12 +20,12 @@ pub(super) enum Owner {
     Waiting,
 }
 
-/// Why nothing is known of an owner, and so nothing is done about the object.
+/// Why an owner cannot be looked up; nothing is done about the dependent then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
-    /// Nobody serves its kind in its version; somebody may later.
+    /// The owner's kind is not served in the version that the reference states; it may be later.
     Kind,
-    /// An object of the cluster cannot have an owner in a namespace, and never will.
+    /// The dependent is cluster-scoped and the owner's kind is namespaced: such a reference is never valid.
     Namespace,
 }
 

@@ -1,4 +1,4 @@
-//! The nodes that this process has told users about. Upstream keeps them by name in memory too, and tells anew after a restart.
+//! The nodes about which this process has sent the Event RegisteredNode. As upstream, they are kept in memory only, so that a restart sends the Events again.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use crate::project::NodeView;
 pub(super) struct Known(Mutex<BTreeMap<Str, Uid>>);
 
 impl Known {
-    /// A node is there; whether that is news.
+    /// Notes that a node exists; returns whether it was unknown.
     pub(super) fn add(&self, node: &Item<NodeView>) -> bool {
         self.0.lock().insert(node.key().name.clone(), node.meta.uid.clone()).is_none()
     }
 
-    /// A node is gone; its uid, if it was known.
+    /// Forgets a node that is gone; returns its uid if it was known.
     pub(super) fn forget(&self, node: &str) -> Option<Uid> {
         self.0.lock().remove(node)
     }

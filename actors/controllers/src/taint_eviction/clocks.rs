@@ -1,7 +1,7 @@
 //! Since when each NoExecute taint has been on its node, and which pods were told to go later.
 //!
-//! A taint of the node lifecycle controller says when it was added. One that people or kubectl add does not, and its time counts from when it
-//! was first seen here: a look at a pod must not begin it anew. Upstream keeps the times of scheduled evictions in memory likewise.
+//! A taint that the node lifecycle controller adds says when. A taint that people or kubectl add does not: its time counts from when this process first saw
+//! it, and later looks at a pod must not start the count again. As upstream, the times are kept in memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,12 +33,12 @@ fn id(taint: &Taint) -> Id {
 #[derive(Clone, Copy, Debug)]
 struct Looked {
     first: Instant,
-    /// It has to go later.
+    /// A deletion of the pod is scheduled for later.
     waits: bool,
 }
 
 impl Clocks {
-    /// A node has these NoExecute taints now; what it had before keeps its time.
+    /// Sets the NoExecute taints of a node. A taint that the node had before keeps its time.
     pub(super) fn node<'a>(&self, node: &Str, taints: impl Iterator<Item = &'a Taint>, now: Instant) {
         let mut nodes = self.nodes.lock();
         let mut known = nodes.remove(node).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Clocks {
         }
     }
 
-    /// For how long a pod has been under a taint of its node: since the later of the two came.
+    /// For how long a pod has been on its node together with a taint: since the later of the two came.
     pub(super) fn under(&self, pod: &Item<PodView>, taint: &Taint, now: Instant, wall: Time) -> Duration {
         if let Some(added) = taint.added {
             return since(pod.meta.created.map_or(added, |created| created.max(added)), wall);
@@ -68,20 +68,20 @@ impl Clocks {
         now - first.max(self.pods.lock().entry(key).or_insert(looked).first)
     }
 
-    /// A pod has to go later.
+    /// Notes that a deletion of the pod is scheduled.
     pub(super) fn schedule(&self, pod: &Item<PodView>, now: Instant) {
         let key = (pod.key().clone(), pod.meta.uid.clone());
         self.pods.lock().entry(key).or_insert(Looked { first: now, waits: false }).waits = true;
     }
 
-    /// No deletion of a pod is waited for any more; whether one was.
+    /// Forgets the scheduled deletion of a pod; returns whether there was one.
     pub(super) fn cancel(&self, pod: &Key) -> bool {
         let mut pods = self.pods.lock();
         let of = pods.range_mut((pod.clone(), Uid::default())..).take_while(|((key, _), _)| key == pod);
         of.fold(false, |waited, (_, looked)| std::mem::take(&mut looked.waits) || waited)
     }
 
-    /// Nothing is asked about a pod any more; whether its deletion was waited for.
+    /// Forgets a pod; returns whether its deletion was scheduled.
     pub(super) fn forget(&self, pod: &Key) -> bool {
         let waited = self.cancel(pod);
         let mut pods = self.pods.lock();
@@ -93,7 +93,7 @@ impl Clocks {
         waited
     }
 
-    /// Whether something is remembered of a pod.
+    /// Whether anything is remembered about a pod.
     pub(super) fn knows(&self, pod: &Key) -> bool {
         self.pods.lock().range((pod.clone(), Uid::default())..).next().is_some_and(|((key, _), _)| key == pod)
     }

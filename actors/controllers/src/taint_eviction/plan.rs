@@ -9,16 +9,16 @@ use crate::project::{PodView, Taint, Toleration};
 pub(super) enum Fate {
     /// It may stay.
     Stays,
-    /// It may stay for this time yet.
+    /// It may stay for this much longer.
     Waits(Duration),
-    /// What it tolerated for a while it has tolerated for so long.
+    /// The time for which it tolerates a taint is over.
     TimeIsUp,
     /// It does not tolerate a taint.
     Goes,
 }
 
-/// The fate of a pod under taints, each with the time for which the pod has been under it. A taint is tolerated as long as the shortest of
-/// the tolerations that fit it says; the pod stays as long as the shortest of its taints lets it.
+/// What happens to a pod under taints, each with the time for which the pod has been under it. The shortest of the tolerations that match a taint limits how
+/// long that taint is tolerated, and the shortest of these limits decides about the pod.
 pub(super) fn fate<'a>(pod: &PodView, taints: impl IntoIterator<Item = (&'a Taint, Duration)>) -> Fate {
     let mut fate = Fate::Stays;
     for (taint, under) in taints {
@@ -27,7 +27,7 @@ pub(super) fn fate<'a>(pod: &PodView, taints: impl IntoIterator<Item = (&'a Tain
         if fitting.is_empty() {
             return Fate::Goes;
         }
-        // Of several that fit, upstream takes the shortest; those without a time never are.
+        // As upstream: of several matching tolerations the shortest time counts; a toleration without a time sets no limit.
         let Some(seconds) = fitting.iter().filter_map(|toleration| toleration.seconds).min() else { continue };
         let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         fate = match (fate, limit.checked_sub(under).filter(|left| !left.is_zero())) {

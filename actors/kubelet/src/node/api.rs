@@ -27,13 +27,13 @@ pub(crate) const REPORT: i64 = 300;
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) place: Place,
-    /// The revision at which the node was so.
+    /// The resourceVersion at which the Node was read.
     pub(super) revision: Revision,
     pub(super) uid: String,
     pub(super) pod_cidr: Option<IpNet>,
     /// `True`, `False` or `Unknown` as it says of the node's readiness, and when this kubelet last said so (Unix seconds).
     ready: (Str, i64),
-    /// This kubelet has just said another thing of its readiness than was said before.
+    /// The last write of the status changed condition Ready.
     turned: bool,
     /// Why it says that it is not.
     complaint: String,
@@ -67,7 +67,7 @@ impl Known {
         self
     }
 
-    /// The reason of the Event that tells of it, if the readiness has turned.
+    /// The reason of the Event to send when condition Ready has changed.
     pub(super) fn news(&self) -> Option<&'static str> {
         self.turned.then_some(if self.ready.0 == "True" { "NodeReady" } else { "NodeNotReady" })
     }

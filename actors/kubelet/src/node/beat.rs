@@ -72,7 +72,7 @@ impl Node {
         if let Some(reason) = known.news() {
             self.parts.teller.turned(&self.parts.config.name, reason);
         }
-        // What was asked for may be older than what the watch has shown meanwhile.
+        // A Node that was read may be older than what the watch has shown in the meantime.
         if let Some(newer) = self.known.as_ref().filter(|old| old.uid == known.uid && old.revision > known.revision) {
             known.place.clone_from(&newer.place);
             known.revision = newer.revision;

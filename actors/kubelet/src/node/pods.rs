@@ -176,8 +176,8 @@ impl Node {
         let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
         match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
-            // Labels and taints may have changed since the last look, and the watch of the Node may be behind that of its pods: one fresh look
-            // before the verdict.
+            // Labels and taints may have changed since the Node was last read, and the watch of the Node may lag behind the watch of pods. So the Node is
+            // read once more before a pod is rejected for them.
             Err(why) if why.of_place() && entry.failures == 0 && self.known.is_some() => {
                 entry.failures = 1;
                 self.check_now(now);

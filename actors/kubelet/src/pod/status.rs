@@ -202,7 +202,7 @@ impl Pod {
     }
 }
 
-/// A list that takes the place of the stored one: a patch merges addresses otherwise, and a pod cannot have two of one family.
+/// A list that replaces the stored one. A strategic merge patch would merge the addresses, but a pod cannot have two of one family.
 fn instead(items: impl Iterator<Item = Value>) -> Value {
     std::iter::once(json!({"$patch": "replace"})).chain(items).collect()
 }

@@ -54,13 +54,13 @@ impl Place {
 /// How a request says which node it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// By its authority, or because there is only one.
+    /// The authority names the node, or there is only one.
     Node(Str),
-    /// Not at all: it is for whichever of several nodes has the pod in its path, or for the process as a whole.
+    /// The request names no node: it is for the node that has the pod in its path, or for the process as a whole.
     Any,
 }
 
-/// The host that a request is for, without its port: of the target (HTTP/2's `:authority`, or a whole URL), else of the `Host` header.
+/// The host of a request, without the port: from the target (HTTP/2's `:authority`, or an absolute URL), else from the `Host` header.
 pub(super) fn host(uri: &Uri, headers: &HeaderMap) -> Option<Str> {
     let header = || headers.get(header::HOST)?.to_str().ok()?.parse::<Authority>().ok();
     let authority = uri.authority().cloned().or_else(header)?;
@@ -76,7 +76,7 @@ pub(super) fn choose(names: &[Str], host: Option<&str>) -> Choice {
     }
 }
 
-/// The node for which a request is that names none. It can ask every node of the process, so it is only for whoever may ask them all.
+/// The node for a request that names none. The search asks every node of the process, so callers must have the right at all nodes.
 pub(super) async fn search(fleet: &Fleet, path: &str) -> Result<KubeletHandle, Refusal> {
     let asked: Vec<KubeletHandle> = fleet.names().iter().filter_map(|name| fleet.node(name)).collect();
     // Where none stands out some node must say that it has no such pod, or is well, to whom it may tell.

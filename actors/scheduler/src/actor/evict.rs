@@ -120,7 +120,7 @@ async fn is_gone(client: &Client, pods: &'static Resource, victim: &PodInfo, why
     found.is_ok_and(|found| found.is_none_or(|found| *found.uid() != *victim.uid))
 }
 
-/// Says of a victim why it has to go, behind what else is said of it.
+/// Adds to a victim's status the condition that says why it has to go, after its other conditions.
 async fn mark(client: &Client, pods: &'static Resource, pod: &PodInfo, victim: &PodInfo) -> Result<(), Status> {
     let found = client.get(pods, &namespace(victim), &victim.name).await?.obj()?;
     let said = found.at(&["status", "conditions"]).map_or(&[][..], oarlock_schema::Value::items);

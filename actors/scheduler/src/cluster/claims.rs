@@ -1,21 +1,21 @@
-//! Claims, and what they are satisfied by: volumes and devices. They are made and bound by others; a pod waits until that is done.
+//! Claims, and the volumes and devices that satisfy them. Controllers and drivers bind and allocate claims; a pod waits until that is done.
 //!
-//! Texts are upstream's (`volumebinding`, `volumerestrictions`, `dynamicresources`). What those plugins bind or allocate themselves (claims whose
-//! class waits for the first consumer, devices) is not done here yet: such a pod waits too.
+//! Texts are upstream's (`volumebinding`, `volumerestrictions`, `dynamicresources`). Upstream's scheduler also binds claims whose class waits for the first
+//! consumer, and allocates devices. Oarlock's does not yet: a pod with such a claim waits too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::intern::{Interner, Sym};
 use crate::model::{ClaimKind, Claimed, NodeInfo, NodeTerm, PodSpec, Uid};
 
-/// Reasons of nodes.
+/// Reasons why a node is rejected.
 pub(crate) const NO_VOLUME: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 pub(crate) const OTHER_NODE: &str = "node(s) didn't match PersistentVolume's node affinity";
 pub(crate) const NO_MATCH: &str = "node(s) didn't find available persistent volumes to bind";
 pub(crate) const NOT_ALLOCATED: &str = "cannot allocate all claims";
 pub(crate) const NO_DEVICE: &str = "resourceclaim not available on the node";
 
-/// Terms of a node selector, one of which has to hold; `None` demands nothing.
+/// Terms of a node selector, of which at least one must match; `None` matches every node.
 pub(crate) type NodeTerms = Option<Box<[NodeTerm]>>;
 
 /// A PersistentVolumeClaim.
@@ -42,16 +42,16 @@ pub(crate) struct DeviceClaim {
     pub(crate) deleting: bool,
     /// The uid of its controller.
     pub(crate) controller: Option<Uid>,
-    /// It has its devices, for these nodes.
+    /// Its devices are allocated, and can be reached from nodes that match these terms.
     pub(crate) allocated: Option<NodeTerms>,
     /// Names of its requests, and the device classes that they ask for.
     pub(crate) classes: Box<[(Box<str>, Sym)]>,
 }
 
-/// Namespace and name.
+/// Namespace and name of a claim.
 type Name = (Sym, Sym);
 
-/// See the module text.
+/// All claims, volumes, classes and device classes that the scheduler knows.
 #[derive(Default)]
 pub(crate) struct Claims {
     volume_claims: BTreeMap<Name, VolumeClaim>,
@@ -128,7 +128,7 @@ impl Claims {
         cluster_wide(self.device_classes.iter())
     }
 
-    /// Why the pod can run nowhere, because of the claims of its volumes.
+    /// Why the volume claims of the pod keep it from all nodes, if they do.
     pub(crate) fn volumes_refuse(&self, spec: &PodSpec, names: &Interner) -> Option<String> {
         let text = |name: Sym| names.text(name);
         let missing =
@@ -162,7 +162,7 @@ impl Claims {
         claims.any(unbound).then(|| "pod has unbound immediate PersistentVolumeClaims".to_owned())
     }
 
-    /// Why the volumes of the pod keep it from a node.
+    /// Why the volumes of the pod keep it from this node, if they do.
     pub(crate) fn volumes_elsewhere(&self, spec: &PodSpec, node: &NodeInfo, names: &Interner) -> Option<&'static str> {
         let claims = || claimed(spec, volume).filter_map(|claimed| self.volume_claim(spec, claimed));
         let mut missing = false;
@@ -179,7 +179,7 @@ impl Claims {
         missing.then_some(NO_VOLUME)
     }
 
-    /// Why the pod can run nowhere, because of its claims of devices.
+    /// Why the ResourceClaims of the pod keep it from all nodes, if they do.
     pub(crate) fn devices_refuse(&self, spec: &PodSpec, names: &Interner) -> Option<String> {
         let text = |name: Sym| names.text(name);
         let namespace = text(spec.namespace);
@@ -208,7 +208,7 @@ impl Claims {
         Some(format!("request {request}: device class {} does not exist", text(*class)))
     }
 
-    /// Why the devices of the pod keep it from a node.
+    /// Why the devices of the pod keep it from this node, if they do.
     pub(crate) fn devices_elsewhere(&self, spec: &PodSpec, node: &NodeInfo, names: &Interner) -> Option<&'static str> {
         let claims = || claimed(spec, device).filter_map(|claimed| self.device_claim(spec, claimed));
         let away = |claim: &DeviceClaim| claim.allocated.as_ref().is_some_and(|nodes| !admits(nodes, node, names));
@@ -246,7 +246,7 @@ pub(crate) fn claimed(spec: &PodSpec, is: fn(ClaimKind) -> bool) -> impl Iterato
     spec.claims.iter().flat_map(|claims| claims.iter()).filter(move |claimed| is(claimed.kind))
 }
 
-/// The pod's name, where a claim that has to be made for it was made for another.
+/// The pod's name, where the claim that should have been made for the pod belongs to another one.
 fn stranger(claimed: &Claimed, controller: Option<&Uid>) -> Option<Sym> {
     let (name, uid) = claimed.pod.as_ref()?;
     (controller != Some(uid)).then_some(*name)

@@ -1,4 +1,5 @@
-//! The filter that VolumeBinding and DynamicResources share: a pod waits for its claims, and goes where they lead.
+//! The filter that VolumeBinding and DynamicResources share: a pod waits until its claims are satisfied, and goes to a node from which their volumes or
+//! devices can be reached.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use crate::framework::{Filter, Limit, Reason, Scope, Tally};
 use crate::intern::Interner;
 use crate::model::{ClaimKind, NodeInfo, PodInfo, PodSpec};
 
-/// Of which claims it is asked, and what.
+/// Which claims the filter looks at, and how it judges them.
 #[derive(Clone, Copy)]
 pub(super) struct Asked {
-    /// The claims.
+    /// Selects the claims by their kind.
     pub(super) is: fn(ClaimKind) -> bool,
     /// Why the pod can run nowhere.
     pub(super) refuse: fn(&Claims, &PodSpec, &Interner) -> Option<String>,
@@ -47,7 +48,7 @@ impl Claimed {
 }
 
 impl Filter for Claimed {
-    /// Claims change without a node.
+    /// Claims may change without any change of a node.
     fn scope(&self, _: &Cluster) -> Scope {
         Scope::Cluster
     }
@@ -79,7 +80,7 @@ impl Filter for Claimed {
     }
 }
 
-/// Whether an event may give a pod what it claims.
+/// Whether an event may have satisfied a claim of the pod.
 pub(super) fn hint(pod: &PodInfo, event: &Event<'_>, is: fn(ClaimKind) -> bool) -> bool {
     match event {
         Event::Claim { namespace, name } => {

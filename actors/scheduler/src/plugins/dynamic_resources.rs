@@ -1,4 +1,5 @@
-//! DynamicResources: a pod waits until its ResourceClaims have their devices, and goes to a node where they are. Devices are not allocated here.
+//! DynamicResources: a pod waits until its ResourceClaims are allocated, and goes to a node from which the devices can be reached. Oarlock does not allocate
+//! devices yet.
 //!
 //! Upstream's PostFilter chain runs it before preemption. For a pod without resource claims it has nothing to
 //! deallocate; when an earlier PreFilter turned the pod down it finds no state of its own, says so and ends the chain.

@@ -41,7 +41,7 @@ pub(super) fn claimed(pod: Pod<'_>, names: &Interner) -> Option<Arc<[Claimed]>> 
         }
         let made = pod.status().resource_claim_statuses().iter().find(|made| made.name() == claim.name());
         match made.map(|made| made.resource_claim_name()) {
-            // It was found that none is needed.
+            // The resource claim controller found that the pod needs no claim here.
             Some(None) => {}
             Some(Some(name)) => {
                 claims.push(Claimed { kind: ClaimKind::Device, name: names.intern(name), pod: this() });

@@ -47,7 +47,7 @@ fn raise(to: &mut Amounts, at_least: &Amounts) {
     }
 }
 
-/// Whether the pod's node will never grant what the pod was resized to: nothing is set aside for it (upstream `IsPodResizeInfeasible`).
+/// Whether the kubelet reported that the node can never grant the requested resize: no resources are reserved for it (upstream `IsPodResizeInfeasible`).
 fn is_infeasible(status: PodStatus<'_>) -> bool {
     let pending = status.conditions().iter().find(|condition| condition.type_() == "PodResizePending");
     pending.is_some_and(|condition| condition.reason() == "Infeasible")

@@ -217,7 +217,7 @@ pub fn validate_named_rule(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
     super::webhook::validate_rule(node, path, errors);
 }
 
-/// What a check of the policy's types found, and conditions (upstream `validateValidatingAdmissionPolicyStatus`).
+/// Validates the status: the results of type checking, and conditions (upstream `validateValidatingAdmissionPolicyStatus`).
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let path = Path::new("status");
     let status = v1::ValidatingAdmissionPolicy::new(new).status();

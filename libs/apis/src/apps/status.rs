@@ -1,4 +1,4 @@
-//! Statuses of workloads: counts of pods that cannot be (upstream `ValidateDeploymentStatus` and its like).
+//! Statuses of workloads: counts of pods must not be negative or contradict one another (upstream `ValidateDeploymentStatus` and its like).
 
 use oarlock_meta::{ErrorList, Path};
 use oarlock_schema::Struct;

@@ -48,7 +48,7 @@ pub(super) fn total(ranges: &[(i64, i64)]) -> i64 {
     ranges.iter().map(|(first, last)| last - first + 1).sum()
 }
 
-/// The first index of two sets that is in both. Both are in order, so the one that ends first has nothing more to give.
+/// The first index that is in both of two sorted sets. The search ends with the set that ends first.
 #[must_use]
 pub(super) fn overlap(left: &[(i64, i64)], right: &[(i64, i64)]) -> Option<i64> {
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());

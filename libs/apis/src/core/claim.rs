@@ -106,7 +106,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
 }
 
-/// How a resize can stand, in the order of error texts.
+/// States of a resize, in the order in which error texts list them.
 const RESIZES: &[&str] = &[
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -115,7 +115,7 @@ const RESIZES: &[&str] = &[
     "NodeResizePending",
 ];
 
-/// Upstream `ValidatePersistentVolumeClaimStatusUpdate`, which names the resource where the state of its resize is unknown.
+/// Upstream `ValidatePersistentVolumeClaimStatusUpdate`. For an unknown state of a resize the error's value is the resource's name, as upstream has it.
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let (status, path) = (PersistentVolumeClaim::new(new).status(), Path::new("status"));
     let at = path.child("capacity");
@@ -137,7 +137,7 @@ pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     }
 }
 
-/// A quantity that is nothing less than nothing (upstream `validateBasicResource`).
+/// A quantity must not be negative (upstream `validateBasicResource`).
 fn basic(text: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let below = Quantity::parse(text).ok().map(|amount| amount.value()).filter(|n| *n < 0);
     if let Some(n) = below {
@@ -146,7 +146,7 @@ fn basic(text: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     below.is_none()
 }
 
-/// Of Kubernetes' own resources a claim is about storage only (upstream `validatePersistentVolumeClaimResourceKey`).
+/// Of Kubernetes' own resources a claim may name only storage (upstream `validatePersistentVolumeClaimResourceKey`).
 fn resource(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     qualified(name, path, errors);

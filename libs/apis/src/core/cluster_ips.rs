@@ -1,4 +1,4 @@
-//! Cluster addresses of a Service among each other and beside its families.
+//! Validates that the cluster IPs of a Service agree with each other and with the Service's IP families.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};

@@ -215,7 +215,7 @@ pub fn validate_security(node: &Struct, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Only pods with users of their own may see all of `/proc`.
+/// `procMount: Unmasked` is allowed only in pods with a user namespace of their own.
 pub(super) fn proc_mount(one: Container<'_>, host_users: Option<bool>, path: &Path<'_>, errors: &mut ErrorList) {
     if host_users != Some(false) && one.security_context().and_then(|s| s.proc_mount()) == Some("Unmasked") {
         let at = path.child("securityContext");
@@ -253,7 +253,7 @@ pub(super) fn resize_policy(container: Container<'_>, never_restarts: bool, path
     }
 }
 
-/// The volumes of a pod by name; of equal names the first counts.
+/// The volumes of a pod by name; where names are equal the first volume counts.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
 
 /// Puts the volumes of a pod in order of their names, once for all its containers.
@@ -277,7 +277,7 @@ impl<'a> Counts<'a> {
         Self(out)
     }
 
-    /// Upstream reports a text as often as it stands in the other list; where no more errors are taken, none needs to be made.
+    /// Upstream reports a text as often as the other list has it. Once the list of errors is full none is made any more.
     fn times(&self, text: &str, errors: &ErrorList) -> std::ops::Range<usize> {
         0..if errors.is_full() { 0 } else { self.0.get(text).copied().unwrap_or_default() }
     }

@@ -45,7 +45,7 @@ pub fn validate_address(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) 
     rules::address::endpoint(address.ip(), &ip, errors);
 }
 
-/// Addresses in forms that are on their way out, unless the controller of Endpoints wrote them, which mends them.
+/// Warns of addresses in deprecated forms, except in objects that the endpoints controller wrote: the controller corrects them itself.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let endpoints = Endpoints::new(node);
     if endpoints.metadata().labels().get("endpoints.kubernetes.io/managed-by") == Some("endpoint-controller") {

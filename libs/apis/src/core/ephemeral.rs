@@ -1,4 +1,4 @@
-//! Ephemeral containers: what one may have, and what may become of those that a pod has.
+//! Validation of ephemeral containers: which fields one may have, and how the list of a pod may change.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
@@ -20,11 +20,11 @@ const FORBIDDEN: &[&str] = &[
     "startupProbe",
     "lifecycle",
 ];
-/// Those of them that upstream refuses without looking into them.
+/// Those of [`FORBIDDEN`] that upstream refuses without validating their content.
 const UNSEEN: &[&str] = &["livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules"];
 const ALONE: &str = "cannot be set for an Ephemeral Container";
 
-/// The container without what is refused unseen; `None` when it has nothing of that.
+/// The container without the fields that are refused unseen; `None` when it has none of them.
 pub fn seen(node: &Struct) -> Option<Struct> {
     UNSEEN.iter().any(|field| set(node, field)).then(|| {
         let mut out = node.clone();
@@ -87,7 +87,7 @@ pub(super) fn in_spec(spec: PodSpec<'_>, known: &Known<'_>, path: &Path<'_>, err
     }
 }
 
-/// Upstream `ValidatePodEphemeralContainersUpdate`: those that are there stay as they are. The difference that upstream appends is left out.
+/// Upstream `ValidatePodEphemeralContainersUpdate`: existing ephemeral containers must not change. The diff that upstream appends to the text is left out.
 pub fn validate_change(new: PodSpec<'_>, old: PodSpec<'_>, errors: &mut ErrorList) {
     let by_name: std::collections::BTreeMap<&str, &Struct> =
         new.ephemeral_containers().iter().filter_map(|one| Some((one.name(), one.node()?))).collect();
@@ -117,7 +117,7 @@ fn same(a: &Struct, b: &Struct) -> bool {
 fn set(node: &Struct, field: &str) -> bool {
     match node.get(field) {
         None | Some(Value::Null) => false,
-        // Not a pointer: it is always there.
+        // This field is no pointer in upstream's type, so it is always set.
         Some(Value::Struct(resources)) if field == "resources" => !resources.is_empty(),
         Some(_) => true,
     }

@@ -54,8 +54,8 @@ fn requirement(key: &str, operator: &str, value: &str) -> Option<Value> {
     Some(Value::Struct(node))
 }
 
-/// A key of `matchLabelKeys` is in a pod's selector once, where [`merge`] put it; who names it besides, or twice, can mean nothing by it. Keys of
-/// `mismatchLabelKeys` may narrow down further. The error's path lacks the field upstream.
+/// [`merge`] has put each key of `matchLabelKeys` into the selector once. A key that the selector has besides, or that is listed twice, is an error. Keys of
+/// `mismatchLabelKeys` may also be in the selector. As upstream, the path of the error lacks the field.
 pub(super) fn once(keys: List<'_, &str>, selector: Option<LabelSelector<'_>>, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(selector) = selector.filter(|_| !keys.is_empty()) else { return };
     let places: HashMap<&str, usize> = keys.iter().enumerate().map(|(i, key)| (key, i)).collect();

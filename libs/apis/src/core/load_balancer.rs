@@ -46,14 +46,14 @@ pub fn validate_ingress(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     }
 }
 
-/// Addresses that were there before may stay, whatever they are.
+/// Addresses that the stored status has may stay, whatever their form.
 fn address(ip: &str, known: &HashSet<&str>, path: &Path<'_>, errors: &mut ErrorList) {
     if !ip.is_empty() && !known.contains(ip) {
         rules::ip(ip, &path.child("ip"), errors);
     }
 }
 
-/// How packets to the address look where they arrive.
+/// Validates `ipMode`: whether packets arrive with the address of the load balancer (`VIP`) or not (`Proxy`).
 fn mode(point: LoadBalancerIngress<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     match point.ip_mode() {
         None if point.ip().is_empty() => {}

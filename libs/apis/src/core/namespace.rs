@@ -33,7 +33,7 @@ pub fn finalizer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The phase says whether the namespace is being deleted (upstream `ValidateNamespaceStatusUpdate`, which writes the field's name so).
+/// The phase must agree with whether the namespace is being deleted (upstream `ValidateNamespaceStatusUpdate`, whose path has this spelling).
 pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     let namespace = Namespace::new(new);
     let (phase, path) = (namespace.status().phase(), Path::new("status"));

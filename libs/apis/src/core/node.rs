@@ -51,7 +51,7 @@ pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What the node has to give (upstream `ValidateNodeResources`, whose paths take a resource for a field).
+/// Validates capacity and allocatable (upstream `ValidateNodeResources`, whose paths have the resource's name as a field).
 fn amounts(node: Node<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("status");
     for (field, list) in [("capacity", node.status().capacity()), ("allocatable", node.status().allocatable())] {
@@ -68,7 +68,7 @@ pub fn validate_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
     addresses(Node::new(new), &Path::ROOT, errors);
 }
 
-/// An address is said once; creation does not look.
+/// An address must not be listed twice. As upstream, this is checked in updates only.
 fn addresses(node: Node<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("status");
     let at = at.child("addresses");
@@ -108,7 +108,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Fields that do nothing, and ranges in forms that are on their way out.
+/// Warns of fields that have no effect, and of address ranges in deprecated forms.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let spec = NodeSpec::new(node);
     if spec.config_source().is_some() {

@@ -29,7 +29,7 @@ fn consistency(spec: PodSpec<'_>, own: ResourceRequirements<'_>, path: &Path<'_>
     for (field, amounts, limits) in sums {
         let list = path.child(field);
         for (resource, sum) in &pod::total(spec, limits).0 {
-            // Only huge pages are never promised twice.
+            // Only huge pages cannot be overcommitted.
             if limits && !resource.starts_with("hugepages-") {
                 continue;
             }
@@ -44,7 +44,7 @@ fn consistency(spec: PodSpec<'_>, own: ResourceRequirements<'_>, path: &Path<'_>
         for (resource, text) in container.resources().limits().iter() {
             let Some(have) = own.limits().get(resource) else { continue };
             if Quantity::parse(text).is_ok_and(|limit| more(&limit, have)) {
-                // The path is upstream's.
+                // As upstream, the path is `containers[<index>][<resource>].limits`.
                 let list = path.child("containers");
                 let at = list.index(i);
                 let at = at.key(resource);

@@ -14,11 +14,11 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::rules::{self, each, formats, qualified, subdomain};
 
-/// Conditions that need no further look: upstream's own.
+/// Upstream's own conditions, whose types need no validation.
 const SYSTEM: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
 const NO_GENERATION: &str = "must be a non-negative integer";
 
-/// See the module text. Both are whole pods.
+/// Validates an update of a pod's status. Both arguments are whole pods.
 pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let (pod, before) = (Pod::new(new), Pod::new(old));
     let (now, was, path) = (pod.status(), before.status(), Path::new("status"));
@@ -39,7 +39,7 @@ pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     users(now, pod.spec(), &path, errors);
 }
 
-/// The one address of old and the list of new say the same; the one wins, because old kubelets know nothing of the list (upstream
+/// Completes `podIP` and `podIPs` from one another. Where they disagree `podIP` counts, because old kubelets do not know the list (upstream
 /// `Convert_v1_PodStatus_To_core_PodStatus` and back).
 pub fn pair_addresses(pod: &mut Struct) {
     let status = Pod::new(pod).status();
@@ -55,7 +55,7 @@ pub fn pair_addresses(pod: &mut Struct) {
     }
 }
 
-/// Annotations of old AppArmor profiles and of static pods stay as they were at creation (upstream `ValidatePodSpecificAnnotationUpdates`).
+/// Annotations for AppArmor profiles and static pods must stay as they were at creation (upstream `ValidatePodSpecificAnnotationUpdates`).
 fn annotations(pod: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     let path = Path::new("metadata");
     let path = path.child("annotations");
@@ -80,13 +80,13 @@ fn conditions(status: PodStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             errors.push(FieldError::invalid(&here, condition.observed_generation(), NO_GENERATION));
         }
         if !SYSTEM.contains(&condition.type_()) {
-            // Upstream writes the field's name so.
+            // Upstream's path has this spelling.
             qualified(condition.type_(), &at.child("Type"), errors);
         }
     }
 }
 
-/// The node that room is being made on; a bound pod is offered none any more.
+/// Validates `nominatedNodeName`, which must not be set once the pod is bound.
 fn nominated(now: PodStatus<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, was) = (now.nominated_node_name(), before.status().nominated_node_name());
     if name.is_empty() || name == was {
@@ -98,7 +98,7 @@ fn nominated(now: PodStatus<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// What has ended and is not started again has ended for good.
+/// A container that has terminated and is not to be restarted must stay terminated.
 fn states(now: PodStatus<'_>, was: PodStatus<'_>, spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let containers = by_name(spec.containers());
     let init = by_name(spec.init_containers());
@@ -131,7 +131,8 @@ fn by_name<'a>(list: List<'a, Container<'a>>) -> HashMap<&'a str, Container<'a>>
     list.iter().map(|container| (container.name(), container)).collect()
 }
 
-/// Whether a container that ended is started again: its rules decide, then its own policy, then the pod's (upstream `ContainerShouldRestart`).
+/// Whether a terminated container is restarted: its restart rules decide first, then its own restart policy, then the pod's (upstream
+/// `ContainerShouldRestart`).
 fn starts_again(container: Container<'_>, spec: PodSpec<'_>, exit: i64) -> bool {
     let own = container.restart_policy();
     let by_rule = || {
@@ -152,7 +153,7 @@ fn starts_again(container: Container<'_>, spec: PodSpec<'_>, exit: i64) -> bool 
     }
 }
 
-/// Claims that were made for the pod are claims that its spec asks for.
+/// `resourceClaimStatuses` may name only claims that the spec asks for.
 fn claims(now: PodStatus<'_>, spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let asked: HashSet<&str> = spec.resource_claims().iter().map(|claim| claim.name()).collect();
     let mut seen = HashSet::new();
@@ -193,7 +194,7 @@ fn addresses(list: Vec<&str>, known: &HashSet<&str>, path: &Path<'_>, errors: &m
     }
 }
 
-/// An IPv4 address in IPv6's clothes is one of IPv4, as Go has it.
+/// As in Go, an IPv4-mapped IPv6 address counts as IPv4.
 fn is_v6(address: &str) -> bool {
     matches!(address.parse::<IpAddr>(), Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_none())
 }
@@ -207,7 +208,7 @@ fn hosts(now: PodStatus<'_>, was: PodStatus<'_>, path: &Path<'_>, errors: &mut E
     addresses(now.host_ips().iter().map(HostIP::ip).collect(), &known, path, errors);
 }
 
-/// As whom containers run.
+/// Validates the user ids that a status reports.
 fn users(now: PodStatus<'_>, spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let windows = spec.os().is_some_and(|os| os.name() == "windows");
     for (field, list) in [

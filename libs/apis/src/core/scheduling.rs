@@ -183,7 +183,7 @@ fn label_keys(
 pub(super) fn spread(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let all = spec.topology_spread_constraints();
     let key = |one: TopologySpreadConstraint<'_>| (one.topology_key().to_owned(), one.when_unsatisfiable().to_owned());
-    // Upstream reports a constraint that comes again, and not the one that repeats it.
+    // Upstream reports the earlier of two equal constraints.
     let mut seen = Seen::new();
     let comes_again: Vec<bool> = all.iter().rev().map(|one| seen.again(key(one))).collect();
     for ((i, constraint), again) in all.iter().enumerate().zip(comes_again.into_iter().rev()) {

@@ -327,7 +327,7 @@ pub fn warnings(node: &Struct, _: &Path<'_>, texts: &mut Vec<String>) {
     }
 }
 
-/// Addresses in forms that are on their way out, and settings that a headless Service has no use for.
+/// Warns of addresses in deprecated forms, and of settings that have no effect in a headless Service.
 fn legacy_addresses(spec: ServiceSpec<'_>, texts: &mut Vec<String>) {
     let path = Path::new("spec");
     let headless = spec.cluster_ip() == "None" && spec.type_() == "ClusterIP";

@@ -54,7 +54,7 @@ fn one(endpoint: Endpoint<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorLi
     }
     for (i, text) in endpoint.addresses().iter().enumerate() {
         match kind {
-            // The older of the two: its addresses are read as those of Endpoints.
+            // Type IPv4 is older than strict validation: its addresses are read as those of Endpoints are.
             "IPv4" => match address::parse(text) {
                 None => address::legacy(text, &at.index(i), errors),
                 Some(ip) => of_family(ip.is_ipv4(), kind, text, (&at, i), errors),
@@ -79,7 +79,8 @@ fn one(endpoint: Endpoint<'_>, kind: &str, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// An address that can be read: of the slice's family, and reachable. Upstream's path of the first is that of the whole list.
+/// Validates an address that parses: it must be of the slice's family and not be a loopback or link-local one. As upstream, the first error has the path of
+/// the whole list.
 fn of_family(is: bool, kind: &str, text: &str, (list, i): (&Path<'_>, usize), errors: &mut ErrorList) {
     if !is {
         errors.push(FieldError::invalid(list, text, format!("must be an {kind} address")));
@@ -87,10 +88,10 @@ fn of_family(is: bool, kind: &str, text: &str, (list, i): (&Path<'_>, usize), er
     address::endpoint(text, &list.index(i), errors);
 }
 
-/// Who mends what it writes, so that nobody needs to look.
+/// Controllers that correct the addresses they write, so that no warning is needed.
 const MENDERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-/// Addresses in forms that are on their way out, and host names as addresses.
+/// Warns of addresses in deprecated forms, and of type FQDN.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let slice = EndpointSlice::new(node);
     if slice.address_type() == "FQDN" {

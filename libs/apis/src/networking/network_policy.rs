@@ -101,7 +101,7 @@ fn strictly_within(inner: &str, outer: &str) -> bool {
     inner.zip(outer).is_some_and(|(inner, outer)| outer.holds_more_than(inner))
 }
 
-/// Ranges of a peer in forms that are on their way out.
+/// Warns of ranges of a peer in deprecated forms.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
     let Some(block) = NetworkPolicyPeer::new(node).ip_block() else { return };
     let at = path.child("ipBlock");

@@ -1,4 +1,4 @@
-//! What a write of a ResourceClaim's status may not do (upstream `validateResourceClaimStatusUpdate`).
+//! Validation of updates of a ResourceClaim's status (upstream `validateResourceClaimStatusUpdate`).
 
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +31,7 @@ const DATA: usize = 10 * 1024;
 const REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
-/// See the module text. Both are whole claims.
+/// Validates an update of the status. Both arguments are whole claims.
 pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let (claim, path) = (ResourceClaim::new(new), Path::new("status"));
     let (now, before) = (claim.status(), ResourceClaim::new(old).status());
@@ -69,7 +69,7 @@ fn users(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// Only what is allocated is used, and nobody new while the claim goes away.
+/// `reservedFor` needs an allocation, and must not get new entries while the claim is being deleted or deallocated.
 fn reservations(
     now: ResourceClaimStatus<'_>,
     before: ResourceClaimStatus<'_>,
@@ -100,7 +100,7 @@ fn device_name(driver: &str, pool: &str, device: &str, share: Option<&str>) -> S
     format!("{driver}/{pool}/{device}{share}")
 }
 
-/// What drivers say about the devices that they gave.
+/// Validates what drivers report about the allocated devices.
 fn devices(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let given: HashSet<String> = now
         .allocation()
@@ -134,14 +134,14 @@ fn devices(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// A device as upstream's own type for its name prints.
+/// A device as Go prints upstream's type for its identity, which is the value in the error.
 fn shown(device: AllocatedDeviceStatus<'_>) -> Raw<String> {
     let share = device.share_id().unwrap_or("");
     let [driver, pool, name, share] = [device.driver(), device.pool(), device.device(), share].map(quote);
     Raw(format!("{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{name},\"ShareID\":{share}}}"))
 }
 
-/// Names of subdomains, joined by slashes.
+/// The name of a pool: DNS subdomains, joined by slashes.
 fn pool(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     required(name, path, errors);
     if name.is_empty() {
@@ -153,7 +153,7 @@ fn pool(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     name.split('/').for_each(|part| subdomain(part, path, errors));
 }
 
-/// JSON that only drivers understand.
+/// Validates a JSON object that only drivers understand.
 fn object(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
         None | Some(Value::Null) => errors.push(FieldError::required(path, "")),
@@ -209,7 +209,7 @@ fn interface(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Names of a claim's requests, with those that each may be answered by.
+/// Names of a claim's requests, each with the names of its alternatives (`firstAvailable`).
 struct Requests<'a>(HashMap<&'a str, HashSet<&'a str>>);
 
 impl<'a> Requests<'a> {
@@ -223,7 +223,7 @@ impl<'a> Requests<'a> {
         )
     }
 
-    /// A request with alternatives is meant as a whole by its own name.
+    /// Whether the claim has a request: `request`, or `request/alternative`. The name alone also means a request with alternatives, as a whole.
     fn has(&self, name: &str) -> bool {
         match name.split_once('/') {
             None => self.0.contains_key(name),

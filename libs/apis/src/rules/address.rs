@@ -1,7 +1,7 @@
 //! IP addresses as upstream's validation reads them (`k8s.io/apimachinery/pkg/util/validation/ip.go`).
 //!
-//! Fields that are older than strict validation ("legacy") take leading zeros and IPv4-mapped addresses, as long as the gate
-//! StrictIPCIDRValidation is off, which is its default; such an address is the IPv4 address that it stands for. Newer fields take one text per address.
+//! Fields that are older than strict validation ("legacy") accept leading zeros and IPv4-mapped addresses while the gate StrictIPCIDRValidation is off, which
+//! is its default. An IPv4-mapped address means the IPv4 address in it. Newer fields accept only one spelling of each address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,8 +10,8 @@ use oarlock_meta::{ErrorList, FieldError, Path};
 
 const NO_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 
-/// Reads an address as a legacy field does (`ParseIPSloppy`). An IPv4-mapped address comes back as IPv4, so that every later test sees where it
-/// leads.
+/// Reads an address as a legacy field does (`ParseIPSloppy`). An IPv4-mapped address is returned as IPv4, so that later checks see the address that is really
+/// called.
 #[must_use]
 pub fn parse(text: &str) -> Option<IpAddr> {
     match text.parse::<Ipv6Addr>() {
@@ -52,7 +52,8 @@ pub fn strict(text: &str) -> Option<String> {
     }
 }
 
-/// An address that can be reached from elsewhere (`ValidateEndpointIP`): of Endpoints, EndpointSlices and `externalIPs`.
+/// Validates an address that others must be able to reach, so no loopback or link-local one (`ValidateEndpointIP`): of Endpoints, EndpointSlices and
+/// `externalIPs`.
 pub fn endpoint(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(ip) = parse(text) else {
         errors.push(FieldError::invalid(path, text, "must be a valid IP address"));
@@ -74,7 +75,7 @@ pub fn endpoint(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Warns of an address of a legacy field that is written in another way than it should be (`GetWarningsForIP`).
+/// Warns of an address of a legacy field that is not in canonical form (`GetWarningsForIP`).
 pub fn warn(text: &str, path: &Path<'_>, texts: &mut Vec<String>) {
     let Some(ip) = parse(text) else { return };
     let (shown, right) = (quote(text), quote(&ip.to_string()));
@@ -91,7 +92,7 @@ pub fn warn(text: &str, path: &Path<'_>, texts: &mut Vec<String>) {
     }
 }
 
-/// A range of addresses as a legacy field takes it (`ParseCIDRSloppy`): leading zeros, bits behind the prefix and IPv4-mapped addresses pass.
+/// A range of addresses as a legacy field accepts it (`ParseCIDRSloppy`): leading zeros, bits after the prefix and IPv4-mapped addresses pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The address as it stands, IPv4 in the lowest bits.
@@ -136,7 +137,7 @@ impl Range {
         format!("{first}/{}", if mapped { self.bits.saturating_sub(96) } else { self.bits })
     }
 
-    /// Whether every address of `inner` is in this range, which has more.
+    /// Whether this range contains all addresses of `inner`, and more.
     #[must_use]
     pub fn holds_more_than(self, inner: Self) -> bool {
         let rest = self.width - self.bits;
@@ -145,7 +146,7 @@ impl Range {
     }
 }
 
-/// Warns of a range of a legacy field that is written in another way than it should be (`GetWarningsForCIDR`).
+/// Warns of a range of a legacy field that is not in canonical form (`GetWarningsForCIDR`).
 pub fn warn_range(text: &str, path: &Path<'_>, texts: &mut Vec<String>) {
     let Some(range) = Range::parse(text) else { return };
     let (shown, right) = (quote(text), quote(&range.shown()));

@@ -1,5 +1,5 @@
-//! Which values of a list have been met. Every rule that a list repeats nothing asks here: a list may be as long as the body, and to search it at each
-//! item costs the square of its length.
+//! Which values of a list have come before. Every rule that forbids duplicates uses it: a list may be as long as the body, and a search of the list at each
+//! item would cost the square of its length.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What rules about statuses are made of: counts, and conditions of the common type.
+//! Building blocks of the rules about statuses: counts, and conditions of the common type (`metav1.Condition`).
 
 use std::collections::HashSet;
 

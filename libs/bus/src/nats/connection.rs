@@ -128,7 +128,7 @@ impl Dialer {
 }
 
 fn log_in(seed: Option<&Seed>, nonce: &[u8]) -> Result<Auth, AuthError> {
-    // The same key signs proofs of answers. A server's nonce is text; whoever sends something else wants a proof signed.
+    // The same key signs proofs of answers. A server's challenge is printable text; a server that sends anything else may be trying to get a proof signed.
     if !nonce.iter().all(u8::is_ascii_graphic) {
         return Err(AuthError::new("the server's nonce is no text"));
     }

@@ -64,7 +64,7 @@ pub enum BadOptions {
     /// The credentials hold no seed.
     #[error(transparent)]
     Seed(#[from] BadSeed),
-    /// The roles' keys are none.
+    /// The text of the roles' public keys is malformed.
     #[error(transparent)]
     RoleKeys(#[from] BadRoleKeys),
     /// The authorities are none.

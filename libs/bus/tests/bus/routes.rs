@@ -1,4 +1,4 @@
-//! Servers that would join: a foreign one cannot, and where one has got in all the same, its answers count for nothing.
+//! Foreign servers cannot join the cluster of NATS servers, and the answers of a server that has got in all the same are not believed.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -86,7 +86,7 @@ async fn a_foreign_server_does_not_join() {
     let join = |block: &str| block_in_place(|| Nats::start(block)).unwrap();
     let controllers = server.join(who(Role::Controllers, "c")).await;
 
-    // One of ours does: so it is not for another reason that the others do not.
+    // A server with all credentials can join, so the refusals below have no other cause.
     let ours = join(&keys.routes(port::own(), &[listen], "ours-route", "right"));
     block_in_place(|| {
         wait::eventually("a server of ours has joined", || if routes(monitor) > 0 { Ok(()) } else { Err(ours.said()) });
@@ -100,7 +100,7 @@ async fn a_foreign_server_does_not_join() {
         "cluster {{ name: oarlock, listen: \"127.0.0.1:{}\", routes: [\"nats://route:right@127.0.0.1:{listen}\"] }}\n",
         port::own()
     );
-    // A rogue does not look whom it calls.
+    // The foreign server accepts any certificate of the server that it calls.
     let with = |certificate: &str, password: &str| {
         keys.routes(port::own(), &[listen], certificate, password).replace("verify: true", "insecure: true")
     };

@@ -48,11 +48,11 @@ pub(super) fn structure(bytes: &[u8], plan: &Message, node: Struct, depth: u32) 
     structure_of(&[bytes], plan, node, depth)
 }
 
-/// A struct field that came before, with the messages that it held since.
+/// A struct field that occurs again, with the messages of its further occurrences.
 type Again<'a> = (&'a Slot, TypeRef, Vec<&'a [u8]>);
 
-/// Reads a message that comes in parts on top of `node`. A field may come as often as the body has room for, and each time the struct would have to
-/// be completed anew; so its parts are kept and read together.
+/// Reads a message that comes in parts, on top of `node`. A field may occur any number of times. To complete the struct after each occurrence would cost the
+/// square of their number, so the parts are collected and read together.
 fn structure_of(parts: &[&[u8]], plan: &Message, mut node: Struct, depth: u32) -> Result<Struct, Bad> {
     let mut again = Vec::new();
     for part in parts {

@@ -16,8 +16,8 @@ struct Parts<'a> {
     suffix: &'a str,
 }
 
-/// As many digits as a number may have between its first and its last that are no zeros. To read a number costs the square of these digits, since
-/// arithmetic on big integers has another base. Upstream reads as many as the body holds and is as slow; no resource comes in amounts with more than 40.
+/// How many digits a number may have between its first and its last digit that is not zero. The time to read a number grows with the square of these digits,
+/// since big integers have another base. Upstream accepts any number of digits and is as slow; no real amount has more than 40.
 const MAX_DIGITS: usize = 1000;
 
 fn digits(bytes: &[u8], from: usize) -> usize {

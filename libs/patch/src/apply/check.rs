@@ -17,7 +17,7 @@ pub(super) fn problems(value: &Value, atom: Atom) -> Vec<String> {
     found.texts
 }
 
-/// An element among others, in the order of sets.
+/// A path element that compares by the order of field sets.
 struct ByOrder(Element);
 
 impl Ord for ByOrder {
@@ -37,7 +37,7 @@ impl PartialEq for ByOrder {
 }
 impl Eq for ByOrder {}
 
-/// How many bytes of texts are listed at most: each text has its path, and a key in a path may be as long as the body.
+/// How many bytes of error texts are listed at most: each text contains the path, and a key in a path may be as long as the body.
 const MAX_TEXT: usize = 1 << 20;
 
 /// What was found so far.
@@ -47,7 +47,7 @@ struct Found {
     size: usize,
 }
 
-/// A path that borrows its parent, so that it costs nothing where nothing is wrong.
+/// A path whose elements borrow their parent, so that no memory is allocated where nothing is wrong.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Root,

@@ -37,7 +37,7 @@ impl Identity {
         self.key() == other.key()
     }
 
-    /// What tells identities apart, to look them up by.
+    /// The parts by which two identities differ, as a key for lookups.
     fn key(&self) -> Key<'_> {
         let version = if self.applied { "" } else { self.api_version.as_str() };
         (&self.manager, self.applied, version, &self.subresource)
@@ -126,17 +126,17 @@ impl Entry {
     }
 }
 
-/// Where old entries of one version are merged into.
+/// The entry into which old entries of one version are merged.
 struct Bucket {
     /// The position of the entry that takes them.
     into: usize,
     /// When the last of them was written.
     time: Option<Time>,
-    /// Their fields. They are united at the end: to unite a growing set with one more entry at a time costs the square.
+    /// Their field sets, united at the end: adding one entry at a time to a growing set would cost the square of their number.
     sets: Vec<FieldSet>,
 }
 
-/// The last entry of each identity, at its place. The list of a request may hold as many as its body has room for.
+/// The last entry of each identity, in its place. A request may list any number of entries, so identities are looked up in a set.
 fn last_of_each(entries: Vec<Entry>) -> Vec<Entry> {
     if seeded_bug!("managers_by_search") {
         let mut kept: Vec<Entry> = Vec::new();
@@ -242,7 +242,7 @@ impl Managers {
             let Some(entry) = self.entries.get(at) else { continue };
             let version = &entry.who.api_version;
             let Some(bucket) = buckets.get_mut(version) else {
-                // The first of a version becomes the bucket when a second one joins it, unless there is a bucket from before.
+                // The first entry of a version becomes its bucket when a second one joins, unless an earlier merge has left a bucket.
                 let into = ancient.get(version).copied().unwrap_or(at);
                 buckets.insert(version.clone(), Bucket { into, time: None, sets: Vec::new() });
                 continue;

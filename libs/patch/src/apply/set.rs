@@ -86,7 +86,8 @@ impl FieldSet {
         }
     }
 
-    /// A set of nodes in any order; those of one element are united. Sorts once: to put them in one by one moves all behind each.
+    /// A set of nodes in any order; nodes with the same element are united. The nodes are sorted once, since each insertion into a sorted list would move all
+    /// that follow.
     #[must_use]
     pub fn of_nodes(mut nodes: Vec<(Element, Node)>) -> Self {
         nodes.retain(|(_, node)| !node.is_empty());
@@ -112,7 +113,7 @@ impl FieldSet {
         Self { nodes: out }
     }
 
-    /// Paths of any of these sets. They are united in pairs, and the pairs in pairs, so that each path is copied a logarithm of times.
+    /// The union of sets. Sets are united in pairs, the results again in pairs and so on, so that each path is copied only a logarithmic number of times.
     #[must_use]
     pub fn union_of(mut sets: Vec<Self>) -> Self {
         while sets.len() > 1 {

@@ -1,14 +1,14 @@
-//! The document that a JSON patch works on. A patch has up to ten thousand operations, and a list or map as many items as the body has room for; to
-//! insert or remove one moves all behind it. So what an operation reaches into is opened: a map becomes a tree, a list becomes pieces.
+//! The document that a JSON patch works on. A patch may have ten thousand operations and a list any number of items; each insertion into or removal from a
+//! plain list would move all items that follow. So a map or list that an operation reaches into is opened: a map becomes a tree, a list is split into pieces.
 
 use std::collections::BTreeMap;
 
 use oarlock_schema::{Map, Str, Value};
 
-/// As many items as a piece of a list has room for.
+/// How many items a piece of a list has at most.
 const PIECE: usize = 1024;
 
-/// A value, opened as far as operations went.
+/// A value of which only those parts are opened that operations have reached.
 #[derive(Debug)]
 pub(super) enum Node {
     Closed(Value),
@@ -31,7 +31,7 @@ impl Node {
         self
     }
 
-    /// The value of it.
+    /// Converts the node back into a plain value.
     pub(super) fn close(self) -> Value {
         match self {
             Self::Closed(value) => value,
@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// A copy of its value.
+    /// Copies the node into a plain value.
     pub(super) fn copy(&self) -> Value {
         match self {
             Self::Closed(value) => value.clone(),

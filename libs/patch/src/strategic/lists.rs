@@ -92,7 +92,7 @@ fn expected_list(got: &Value) -> String {
     format!("expected a []interface {{}}, but received a {}", go_type(got))
 }
 
-/// Items of a list with a merge key must be objects that have it, those that only say an order too (upstream `validateMergeKeyInLists`).
+/// Items of a list with a merge key must be objects that have the key, also the items of a `$setElementOrder` list (upstream `validateMergeKeyInLists`).
 fn has_key(item: &Value, key: &str) -> Result<(), Error> {
     match item {
         Value::Map(_) => key_of(item, key).map(drop),

@@ -1,4 +1,5 @@
-//! Where the items of a list stand, by value or by merge key. Lists of a patch may be as long as its body, so items are looked up and not searched for.
+//! Positions of the items of a list, by value or by merge key. A list in a patch may be as long as the body, so items are looked up in a map instead of
+//! searched for.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -14,11 +14,11 @@ use super::parts::Copies;
 
 /// What seeds' files end with.
 pub(super) const ENDING: &str = ".seed";
-/// Where the password of routes is kept.
+/// File with the password of routes.
 const PASSWORD: &str = "route.password";
-/// Where servers listen for one another.
+/// Address at which a server listens for other servers.
 const LISTEN: &str = "0.0.0.0:6222";
-/// What the servers of a cluster show their clients, and one another.
+/// Certificate and key that a server shows to clients; below, those for other servers.
 const SERVER: [&str; 2] = ["server.crt", "server.key"];
 const ROUTE: [&str; 2] = ["route.crt", "route.key"];
 const AUTHORITY: &str = "ca.crt";
@@ -30,11 +30,11 @@ pub(super) struct Wanted {
     pub(super) nodes: Vec<String>,
     /// Names of the servers, for TLS.
     pub(super) tls: Vec<String>,
-    /// Where they reach one another.
+    /// Addresses at which the servers reach one another.
     pub(super) routes: Vec<String>,
 }
 
-/// Who is in the configuration, and how servers are secured.
+/// What the servers' configuration is made of: whose credentials it lists, and how connections are secured.
 pub(super) struct Carried {
     seeds: BTreeMap<String, (Holder, Seed)>,
     tls: bool,
@@ -48,7 +48,7 @@ pub(super) struct Carried {
 /// When the directory cannot be read or written, or a file in it is no seed.
 pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyhow::Result<Carried> {
     let folder = directory.nats();
-    // Whoever runs this again for a further node shall not take the servers' locks away by leaving a flag out.
+    // The configuration is written anew each time: a run for a further node that leaves out a flag would silently turn off TLS or the protection of routes.
     for (flag, names, file) in [("tls-san", &wanted.tls, "server.crt"), ("routes", &wanted.routes, PASSWORD)] {
         let was = folder.join(file);
         ensure!(
@@ -75,7 +75,7 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
     files.add(folder.join(ROLE_KEYS), Visibility::Public, role_keys.to_string());
     let mut password = String::new();
     if !wanted.tls.is_empty() {
-        // An authority that signs these servers and nobody else: whoever holds a certificate of the cluster's own, a node or a user, is no server.
+        // This authority signs nothing but these servers, so that nodes and users, who have certificates of the cluster's authority, cannot pass as servers.
         let authority = Pki::authority(&folder, "ca", "nats-ca", now)?;
         let names = wanted.tls.iter().map(|name| San::parse(name)).collect();
         Pki::leaf(&folder, "server", &authority, &Leaf::server(Subject::named("nats"), names), now)?;
@@ -88,7 +88,7 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
             password = match std::fs::read_to_string(folder.join(PASSWORD)) {
                 Ok(text) => text.trim().to_owned(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    // Whatever nobody guesses will do; a seed is 32 bytes of the system's randomness, in letters and digits.
+                    // The text of a seed serves as password: 32 random bytes, written in letters and digits.
                     let password = Seed::generate()?.secret().to_owned();
                     files.add(folder.join(PASSWORD), Visibility::Private, format!("{password}\n"));
                     password
@@ -111,7 +111,7 @@ fn host(server: &str) -> &str {
 }
 
 impl Carried {
-    /// The configuration, with the names of its files as `place` has them.
+    /// The configuration; `place` gives the path of each file that it names.
     fn text(&self, place: impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<String> {
         let [certificate, key] = SERVER.map(&place);
         let (certificate, key) = (certificate?, key?);
@@ -132,7 +132,7 @@ impl Carried {
     }
 }
 
-/// The folder of the servers themselves: they are started in it, and tell nobody but their own host how they are.
+/// Writes the folder of the NATS servers. They are started in that folder, and serve their health only to their own host.
 ///
 /// # Errors
 /// When something cannot be read or written.

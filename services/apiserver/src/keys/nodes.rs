@@ -1,4 +1,4 @@
-//! The folder of a part that hosts nodes: each joins with a certificate of its own, so that nobody but this command needs the authority's key.
+//! The folder of a part that hosts nodes: each node has a certificate of its own, so that the part does not need the authority's key.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 
 use super::parts::{Copies, plain};
 
-/// A certificate names so many nodes at most; API servers call the part by its own name.
+/// How many nodes a certificate names at most; API servers call the part by the part's name.
 const NAMES: usize = 64;
 
 /// A part and its nodes, `PART=NODE,…`.
@@ -34,7 +34,7 @@ impl FromStr for PartNodes {
     }
 }
 
-/// Writes `PART/<node>.kubeconfig`, the certificate of the part's server, and what of the bus its nodes need.
+/// Writes `PART/<node>.kubeconfig`, the certificate of the part's server, and the nodes' credentials for the bus.
 ///
 /// # Errors
 /// When something cannot be read or written, or a name cannot stand in a certificate.

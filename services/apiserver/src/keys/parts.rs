@@ -1,5 +1,5 @@
-//! A folder for each part of the control plane, with what it needs: one table, a row for each part. What no row names stays where `oarlock keys` was run:
-//! the keys of authorities.
+//! A folder for each part of the control plane, with the keys that the part needs: one table, one row for each part. Files that no row names, such as the
+//! keys of authorities, stay in the data directory.
 
 use std::path::{Path, PathBuf};
 
@@ -15,15 +15,15 @@ use super::nats::{self, Carried};
 struct Row {
     /// The name of its folder.
     folder: &'static str,
-    /// As whom it speaks to the API.
+    /// The kubeconfig with which the part calls the API, if it does.
     kubeconfig: Option<Identity>,
-    /// What it is on the bus.
+    /// Its role on the bus.
     role: Option<Role>,
-    /// Whether it is an API server: it shows certificates, signs tokens, and is alone with etcd.
+    /// Whether the part is an API server: it needs serving certificates and the token key, and is the only client of etcd.
     serves: bool,
 }
 
-/// As whom a part speaks to the API.
+/// The identity with which a part calls the API.
 enum Identity {
     /// A component.
     Component(&'static str),
@@ -44,12 +44,12 @@ const PARTS: [Row; 6] = [
     Row { folder: "user", kubeconfig: Some(Identity::User), role: Some(Role::Inspector), serves: false },
 ];
 
-/// Members of etcd: they know who is a member and who a client, and none of them is a client.
+/// Files for members of etcd. There is no client certificate among them.
 const ETCD: [&str; 5] = ["ca.crt", "server.crt", "server.key", "peer.crt", "peer.key"];
-/// Clients of etcd.
+/// Files for clients of etcd.
 const ETCD_CLIENT: [&str; 3] = ["ca.crt", "client.crt", "client.key"];
 
-/// Whether a name can name a file: it leads nowhere else.
+/// Whether a name can be the name of a file or folder, without leading to another folder.
 pub(super) fn plain(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     !name.is_empty() && !name.starts_with('.') && name.chars().all(word)
@@ -81,7 +81,7 @@ impl Copies {
         }
     }
 
-    /// Writes them, for their owner's eyes only.
+    /// Writes the copies, readable for their owner only.
     ///
     /// # Errors
     /// When one cannot be read or written.
@@ -95,7 +95,7 @@ impl Copies {
     }
 }
 
-/// Writes the folders of all parts that host no nodes, and those of the servers that carry the bus and keep the state where they are secured.
+/// Writes the folders of all parts that host no nodes, of the NATS servers, and, where etcd has certificates, of etcd's members.
 ///
 /// # Errors
 /// When something cannot be read or written.
@@ -128,7 +128,7 @@ pub(super) fn write(folder: &Path, directory: &DataDir, carried: &Carried) -> an
     nats::write_part(&folder.join("nats"), directory, carried)
 }
 
-/// Copies files that are there all or none.
+/// Copies files of a folder, which all exist if the folder does.
 fn copy(from: &Path, to: &Path, names: &[&str]) -> anyhow::Result<()> {
     if !from.exists() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Bodies whose parts do not agree with each other, with the URL or with what is there: upstream was asked the same.
+//! Bodies whose parts contradict each other, the URL or the stored object. The expected answers are those of upstream to the same requests.
 
 mod names;
 mod pods;
@@ -19,7 +19,7 @@ fn patch(http: &Http, kind: &str, path: &str, body: &Value) -> Answer {
     http.send("PATCH", path, &[("Content-Type", kind)], body.to_string().as_bytes())
 }
 
-/// The account that pods get, which a controller makes elsewhere.
+/// Makes the ServiceAccount that pods need, since no controller runs here.
 fn account(http: &Http) {
     let made =
         http.json("POST", "/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "default"}}));

@@ -1,4 +1,4 @@
-//! What a user who may little can reach: nothing but what they were allowed, however they write it.
+//! A user with few rights reaches only what the rights allow, however the user writes a request.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const NOT_FOUND: &str = "the server could not find the requested resource";
 
 /// An API server, its administrator, and the ServiceAccount `t/eve`.
 struct Scene {
-    // The first to go: it is stopped.
+    // The cluster is the first field, so that it is stopped before the others are dropped.
     _cluster: Cluster,
     admin: Http,
     eve: Http,
@@ -180,7 +180,7 @@ fn rights_in_a_namespace_reach_no_other_namespace() {
     assert_eq!(scene.admin.get("/api/v1/namespaces/new").code, 404);
     let other = scene.admin.get("/api/v1/namespaces/other").json();
     assert_eq!((&other["status"]["phase"], &other["metadata"]["labels"]["a"]), (&"Active".into(), &Value::Null));
-    // The Namespace itself is in reach, as upstream's authorization of it says.
+    // Rights in a namespace include the Namespace object itself, as upstream authorizes it.
     assert_eq!(scene.eve.get(N).code, 200);
 }
 

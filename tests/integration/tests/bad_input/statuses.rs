@@ -1,4 +1,4 @@
-//! Statuses that cannot be: whoever writes them, clients believe what they say.
+//! Statuses that contradict themselves or the object are refused: clients rely on statuses, whoever writes them.
 
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Answer, Http, Who};
@@ -20,7 +20,7 @@ fn patched(http: &Http, path: &str, status: &Value) -> Answer {
 }
 
 fn pod(http: &Http, name: &str) {
-    // Nobody else makes the account that pods run as.
+    // No controller runs here to make the ServiceAccount that pods need.
     let account =
         http.json("POST", "/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "default"}}));
     assert!(matches!(account.code, 201 | 409), "{account}");

@@ -1,5 +1,5 @@
-//! Requests that a subresource must not let through: a kubelet's token for somebody else's pod, a container by the pod's own endpoint, a decision about another's
-//! signing request; and policies that are about subresources.
+//! Requests that a subresource must refuse: a kubelet's request of a token for another node's pod, an ephemeral container written by an update of the pod, a
+//! decision about a signing request without a right for its signer. And policies about subresources.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,5 +1,5 @@
-//! The bus is attacked: by a foreign server that would join, by clients without a credential and with another part's, and by one who has got in all the
-//! same and says that nobody objects.
+//! Attacks on the bus: a foreign server tries to join, clients come without a credential or with another part's, and a server that has got in answers "nobody
+//! objects" to every question.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -179,7 +179,7 @@ fn a_foreign_server_and_a_foreign_client_hear_nothing_and_are_not_believed() {
 #[test]
 fn who_has_got_in_all_the_same_sees_no_secret_and_is_not_believed() {
     let Some((ground, _)) = routed() else { return };
-    // A server that asks nobody who he is: worse than any route.
+    // A server that authenticates nobody is a stronger attacker than any route.
     let open = Nats::start("").unwrap();
     let (data, store, at) = (ground.path(""), format!("embedded:{}", ground.path("store")), port::own().to_string());
     let mut command = oarlock_testkit::part("apiserver");

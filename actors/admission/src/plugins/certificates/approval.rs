@@ -33,7 +33,7 @@ impl AdmissionStage for CertificateApproval {
         if !super::concerns(attributes, "approval") || seeded_bug!("anybody_approves") {
             return Ok(());
         }
-        // The stored signer counts: a request that names another one is refused elsewhere.
+        // The right is looked up for the stored signer: an update that names another signer is refused by the validation of updates.
         let old = attributes.old.and_then(|old| old.view::<CertificateSigningRequest<'_>>());
         let signer = old.map_or("", |old| old.spec().signer_name());
         if super::may(attributes, "approve", signer) {

@@ -1,8 +1,8 @@
-//! What a kubelet may change of a claim's status: what an expansion on the node ends with.
+//! Which fields of a PersistentVolumeClaim's status a kubelet may change: those that record how the expansion of a volume on the node ended.
 
 use oarlock_schema::{Obj, canonical};
 
-/// Fields of the status that are a kubelet's.
+/// Fields of the status that a kubelet may change.
 const OWN: &[&str] = &["capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"];
 
 /// Checks a change of a claim's status.

@@ -32,7 +32,8 @@ pub(super) fn bound_to(request: &Obj) -> Result<Bound<'_>, &'static str> {
     Ok(Bound { name, uid })
 }
 
-/// Checks the audience that a request names; none is the server's own, which the pod must ask for like any other.
+/// Checks the audience of a kubelet's TokenRequest: the pod must name the same audience, in a projected volume or through the driver of a volume. A request
+/// without an audience asks for the API server's own, which the pod has to name (as an empty audience) like any other.
 pub(super) async fn audience(reader: &Reader, attributes: &Attributes<'_>, pod: &Obj) -> Result<(), Refusal> {
     let asked = attributes.object.as_deref().and_then(|request| request.at(&["spec", "audiences"]));
     let asked = match asked.map_or(&[][..], Value::items) {
@@ -64,7 +65,7 @@ pub(super) async fn audience(reader: &Reader, attributes: &Attributes<'_>, pod: 
     Err(why.into())
 }
 
-/// The driver of a volume: its own, or that of the volume to which its claim is bound.
+/// The CSI driver of a volume: the driver that the volume names, or that of the PersistentVolume to which the volume's claim is bound.
 async fn driver(reader: &Reader, pod: &Obj, volume: Volume<'_>) -> Result<Option<String>, Refusal> {
     let claim = match (volume.csi(), volume.persistent_volume_claim(), volume.ephemeral()) {
         (Some(csi), ..) => return Ok(Some(csi.driver().to_owned())),
@@ -102,8 +103,8 @@ async fn fetch(
     found.map_err(|error| Refusal::Status(Box::new(Status::service_unavailable(error.to_string()))))
 }
 
-/// Whether the kubelet has the right to tokens for an audience that its pod does not name; the audience stands for the resource, the account for
-/// the name.
+/// Whether RBAC lets the kubelet request tokens for an audience that the pod does not name: verb `request-serviceaccounts-token-audience`, with the audience
+/// as the resource and the ServiceAccount as the name.
 fn granted(attributes: &Attributes<'_>, audience: &str) -> bool {
     let query = AccessQuery {
         verb: "request-serviceaccounts-token-audience".to_owned(),

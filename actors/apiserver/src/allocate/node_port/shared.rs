@@ -1,4 +1,4 @@
-//! Ports of a Service that have one node port together.
+//! Ports of one Service that share a node port.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,13 @@ pub(super) fn asked_of(port: &Struct) -> u16 {
     port.get("nodePort").and_then(Value::as_int).and_then(|n| u16::try_from(n).ok()).unwrap_or(0)
 }
 
-/// The protocols of one port of a new Service share a node port, unless they ask for several (upstream `initNodePorts`). A change gives each its own.
+/// In a new Service, ports with the same number (one for each protocol) share a node port, unless they ask for different ones (upstream `initNodePorts`). In
+/// an update each port gets a node port of its own.
 pub(super) struct Shared {
     new: bool,
-    /// What is asked for first, by port.
+    /// By port number: the first node port that is asked for.
     asked: HashMap<i64, u16>,
-    /// What was given first, by port.
+    /// By port number: the first node port that was given.
     given: HashMap<i64, u16>,
 }
 

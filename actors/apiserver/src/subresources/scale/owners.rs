@@ -1,4 +1,4 @@
-//! Owners of a workload's replicas as owners of its Scale's, and back (upstream `managedfields.ScaleHandler`).
+//! Translates the managers of a workload's `spec.replicas` into managers of its Scale's, and back (upstream `managedfields.ScaleHandler`).
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use oarlock_schema::{Obj, Str};
 use crate::ownership::SCALE;
 use crate::target::Target;
 
-/// Versions in which somebody may have written workloads of a kind: upstream still knows those that it no longer serves.
+/// Versions in which managers may have written a workload of this kind. Upstream still recognizes versions that it no longer serves.
 fn versions(target: &Target<'_>) -> &'static [&'static str] {
     match (target.resource().group, target.resource().plural) {
         ("apps", "replicasets") => &["apps/v1", "apps/v1beta2"],
@@ -26,7 +26,7 @@ fn replicas() -> FieldSet {
     FieldSet::of_fields(&["spec.replicas"])
 }
 
-/// Gives the Scale those owners of the workload who own its replicas.
+/// Copies the workload's managers that own its replicas into the Scale.
 pub(super) fn to_scale(target: &Target<'_>, parent: &Obj, scale: &mut Obj) {
     let mut shown = Managers::default();
     let known = versions(target);
@@ -39,8 +39,9 @@ pub(super) fn to_scale(target: &Target<'_>, parent: &Obj, scale: &mut Obj) {
     shown.write(scale);
 }
 
-/// Takes the owners of the written Scale over into the workload, which has those of before. An Update of the workload and one of its Scale are never the
-/// same entry, even if the same manager made both; so upstream has it, and such an entry loses its time. Appliers are the same whatever the version.
+/// Takes the managers of the written Scale over into the workload, which still has its former managers. As upstream, an Update of the workload and an Update
+/// of its Scale are different entries even for one manager, and the entry from the Scale loses its time. Apply entries of one manager are the same whatever
+/// their version.
 pub(super) fn to_parent(target: &Target<'_>, scale: &Obj, parent: &mut Obj) {
     let given = Managers::read(scale).unwrap_or_default().entries;
     let (known, own) = (versions(target), target.resource().group_version());

@@ -1,9 +1,9 @@
 //! Whether one set of rules includes another (upstream: `component-helpers/auth/rbac/validation`): the requested rules are broken
 //! into atoms of one verb, one group, one resource and at most one name, and each atom must be allowed by one held rule.
 //!
-//! A rule of two kilobytes has a million atoms, one of a megabyte more than can be counted. So values that the same held rules include are judged
-//! once, whole branches of atoms that one held rule includes are not opened, and both the atoms that are listed and the steps that are taken are
-//! bounded: beyond, the answer is a refusal that does not list everything.
+//! A rule of two kilobytes can have a million atoms, one of a megabyte more than can be counted. So values that the same held rules allow are looked at once,
+//! combinations that one held rule allows as a whole are not enumerated, and the number of listed atoms and of steps is bounded: beyond the bounds the answer
+//! is a refusal whose list is incomplete.
 
 use std::collections::HashMap;
 
@@ -12,18 +12,18 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::rule::{ALL, PolicyRule, path_matches};
 
-/// As many atoms as a refusal lists.
+/// How many atoms a refusal lists at most.
 pub(super) const MAX_MISSING: usize = 10_000;
 
 /// How many steps one comparison may take; a step looks at one held rule for one value.
 const MAX_STEPS: usize = 4_000_000;
 
-/// What is requested and not held.
+/// The part of the requested rules that is not held.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Missing {
     /// The first atoms, in order.
     pub atoms: Vec<PolicyRule>,
-    /// There may be more.
+    /// A bound was reached: more atoms may be missing than are listed.
     pub cut: bool,
 }
 
@@ -35,7 +35,7 @@ impl Missing {
     }
 }
 
-/// What of `requested` the rules `held` do not include.
+/// The part of `requested` that the rules `held` do not allow.
 #[must_use]
 pub fn covers(held: &[PolicyRule], requested: &[PolicyRule]) -> Missing {
     let index = Index::of(held);
@@ -74,7 +74,7 @@ fn one(values: &[&CompactString], at: usize) -> Vec<CompactString> {
     values.get(at).map(|word| (*word).clone()).into_iter().collect()
 }
 
-/// Held rules by position, in order.
+/// Positions of held rules, sorted.
 type Rules = Vec<u32>;
 
 fn both(a: &Rules, b: &Rules) -> Rules {
@@ -86,7 +86,7 @@ fn both(a: &Rules, b: &Rules) -> Rules {
     shared.copied().collect()
 }
 
-/// Which held rules have a word.
+/// For each word of one field, the held rules that contain it.
 #[derive(Default)]
 struct Words<'a> {
     exact: HashMap<&'a str, Rules>,
@@ -119,7 +119,7 @@ fn united<const N: usize>(sets: [Rules; N]) -> Rules {
     out
 }
 
-/// The held rules by what they say.
+/// The held rules, indexed by the words of their fields.
 #[derive(Default)]
 struct Index<'a> {
     verbs: Words<'a>,
@@ -127,7 +127,7 @@ struct Index<'a> {
     resources: Words<'a>,
     names: Words<'a>,
     urls: Vec<(&'a str, u32)>,
-    /// Rules that are about all objects, not about named ones.
+    /// Rules without `resourceNames`, which allow all objects.
     unnamed: Rules,
     all: Rules,
 }
@@ -149,7 +149,7 @@ impl<'a> Index<'a> {
         out
     }
 
-    /// `pods/log` is included in itself, in `*` and in `*/log`.
+    /// The rules that allow a resource: `pods/log` is allowed by itself, by `*` and by `*/log`.
     fn of_resource(&self, resource: &str) -> Rules {
         let below = resource.split_once('/').map(|(_, below)| self.resources.exactly(&format!("{ALL}/{below}")));
         united([self.resources.of(resource), below.unwrap_or_default()])
@@ -164,7 +164,7 @@ impl<'a> Index<'a> {
     }
 }
 
-/// The values of one field of a requested rule; values that the same held rules include are of one class.
+/// The values of one field of a requested rule, grouped into classes: values of one class are allowed by the same held rules.
 struct Dimension<'a> {
     values: Vec<(&'a CompactString, usize)>,
     classes: Vec<Rules>,
@@ -195,12 +195,12 @@ struct Search {
 }
 
 impl Search {
-    /// Looks for atoms among all combinations of the dimensions' values that none of `rules` includes.
+    /// Looks for atoms that none of `rules` allows, among all combinations of the dimensions' values.
     fn among(&mut self, dimensions: &[Dimension<'_>], rules: Rules, make: Make<'_>) {
         if dimensions.iter().any(|dimension| dimension.values.is_empty()) {
             return;
         }
-        // Per depth, the rules that include every value of this dimension and of those below.
+        // For each depth, the rules that allow every value of this dimension and of all that follow it.
         let mut whole = vec![rules.clone()];
         for dimension in dimensions.iter().rev() {
             let below = whole.last().cloned().unwrap_or_default();
@@ -210,7 +210,7 @@ impl Search {
         self.descend(dimensions, &whole, &rules, &mut Vec::new(), make);
     }
 
-    /// Adds the missing atoms that begin with `chosen`, which `rules` include so far; whether there are any.
+    /// Adds the missing atoms that begin with the values `chosen`, which `rules` allow so far. Returns whether there are any.
     fn descend<'a>(
         &mut self,
         dimensions: &[Dimension<'a>],

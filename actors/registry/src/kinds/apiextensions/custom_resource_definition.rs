@@ -28,7 +28,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 }
 
-/// From now on objects may be stored in the storage version. Versions of before stay noted until somebody says that none is left in them.
+/// Adds the storage version to `status.storedVersions`. Earlier versions stay there until somebody who has migrated all objects removes them.
 fn note_stored_version(obj: &mut Obj) {
     let Some(crd) = obj.view::<CustomResourceDefinition<'_>>() else { return };
     let Some(version) = crd.spec().versions().iter().find(|version| version.storage()) else { return };

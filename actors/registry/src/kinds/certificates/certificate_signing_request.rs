@@ -65,7 +65,7 @@ impl Strategy for CertificateSigningRequestStrategy {
             let text = "updates may not modify existing certificate content";
             errors.push(FieldError::forbidden(&at.child("certificate"), text));
         }
-        // An answer that is stored and would not be taken today frees its successor from the check.
+        // A certificate is not checked where the stored one would not pass the check today.
         let judged = now != before && before.is_none_or(|stored| certificate(stored).is_ok());
         if let Some(Err(why)) = now.filter(|_| judged).map(certificate) {
             errors.push(FieldError::invalid(&at.child("certificate"), "<certificate data>", why));
@@ -73,7 +73,7 @@ impl Strategy for CertificateSigningRequestStrategy {
     }
 }
 
-/// A signer's answer is PEM certificates.
+/// Checks `status.certificate`: it must be PEM certificates.
 fn certificate(value: &Value) -> Result<(), String> {
     let encoded = value.as_str().unwrap_or("");
     let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default();

@@ -6,12 +6,12 @@ use oarlock_schema::views::core_v1::Pod;
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// What is wrong with a change of a pod's ephemeral containers. A static pod has none, whatever else is wrong with it: its kubelet's manifest
-/// alone decides about it.
+/// Errors of an update of a pod's ephemeral containers. For a static pod the only error is that it can have none: only its manifest at the kubelet decides
+/// about it.
 pub(super) fn validate(new: &Obj, old: &Obj, errors: &mut ErrorList) {
     if old.meta().annotations().get(MIRROR).is_some() {
         *errors = ErrorList::default();
-        // Upstream makes a path of no name.
+        // Upstream builds the error's path from an empty name.
         errors.push(FieldError::forbidden(&Path::new("[]"), "static pods do not support ephemeral containers"));
         return;
     }

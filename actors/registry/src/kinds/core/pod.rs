@@ -81,7 +81,7 @@ fn keep_status(new: &mut Obj, old: &Obj) {
             take(now, before, field);
         }
     }
-    // Conditions of one type pair in their order.
+    // Old and new conditions of the same type are paired in their order.
     fn of_type(condition: &Struct) -> &str {
         condition.get("type").and_then(Value::as_str).unwrap_or_default()
     }
@@ -135,8 +135,8 @@ fn scheduling_gated(now: &str) -> Option<Value> {
     Some(Value::Struct(condition))
 }
 
-/// Quality of service: Guaranteed when cpu and memory are limited everywhere and requests are the same in total, BestEffort when nothing is said,
-/// else Burstable. What the pod says as a whole counts alone (upstream `ComputePodQOS`, KEP-2837).
+/// Quality of service: Guaranteed when cpu and memory are limited in all containers and the requests equal the limits in total, BestEffort when nothing is
+/// requested or limited, else Burstable. Pod-level resources, where there are any, count instead of the containers' (upstream `ComputePodQOS`, KEP-2837).
 #[must_use]
 pub fn qos_class(pod: Pod<'_>) -> &'static str {
     let spec = pod.spec();

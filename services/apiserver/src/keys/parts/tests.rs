@@ -50,7 +50,7 @@ fn walk(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// What of a text is secret: the lines of private keys, as PEM or within a kubeconfig, and seeds.
+/// The secrets in a text: the lines of private keys, as PEM or within a kubeconfig, and seeds.
 fn secrets(content: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(content).into_owned();
     let mut found = BTreeSet::new();
@@ -121,7 +121,7 @@ fn no_part_holds_the_key_of_an_authority_nor_anothers() {
         authorities += 1;
     }
     assert_eq!(authorities, kept.keys().filter(|name| name.ends_with("ca.key")).count(), "all of them are known here");
-    // A secret is in the folder of one part at most.
+    // No secret is in the folders of two parts.
     let mut holders: BTreeMap<String, String> = BTreeMap::new();
     for (path, content) in &parts {
         let part = path.split('/').next().unwrap();

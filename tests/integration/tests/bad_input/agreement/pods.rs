@@ -1,4 +1,4 @@
-//! Pods that mean nothing, and changes of their size that nobody can make: upstream was asked the same.
+//! Pods whose selectors or resources contradict each other, and resizes that are not possible. The expected answers are those of upstream.
 
 use oarlock_testkit::Cluster;
 use oarlock_testkit::http::{Answer, Http, Who};

@@ -10,8 +10,8 @@ use super::{qos_class, take};
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const ONLY: &str = "only cpu and memory resources are mutable";
 
-/// Takes resources and resize policies over and leaves the rest as it is stored. Other containers than those stored are kept for the validation to refuse
-/// (upstream `dropNonResizeUpdates`).
+/// Copies resources and resize policies from `asked` and leaves the rest as it is stored. Where the containers are others than those stored, all of `asked`
+/// is copied, so that validation refuses it (upstream `dropNonResizeUpdates`).
 pub(super) fn resized(spec: &mut Struct, asked: &Struct) {
     let count = |spec: &Struct, list: &str| spec.get(list).map_or(0, |list| list.items().len());
     if LISTS.iter().any(|list| count(asked, list) != count(spec, list)) {
@@ -33,7 +33,7 @@ pub(super) fn resized(spec: &mut Struct, asked: &Struct) {
     }
 }
 
-/// Upstream `ValidatePodResize`, beyond the new pod's own errors.
+/// Upstream `ValidatePodResize`, without the validation of the new pod as such.
 pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     let never = if before.metadata().annotations().get("kubernetes.io/config.mirror").is_some() {
         Some("static pods cannot be resized")
@@ -70,7 +70,7 @@ pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An error at upstream's path without a name.
+/// An error whose path is the `[]` that upstream prints for a path without a name.
 fn nowhere(why: &str) -> FieldError {
     FieldError { field: "[]".to_owned(), ..FieldError::forbidden(&Path::ROOT, why) }
 }
@@ -123,7 +123,7 @@ fn containers(now: Pod<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut Error
     }
 }
 
-/// What was requested or limited stays so, by another amount.
+/// A resource that was requested or limited must stay so; its amount may change.
 fn removed(now: ResourceRequirements<'_>, before: ResourceRequirements<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let lost = |now: Map<'_, &str>, before: Map<'_, &str>| before.iter().any(|(name, _)| now.get(name).is_none());
     if lost(now.requests(), before.requests()) {
@@ -134,8 +134,8 @@ fn removed(now: ResourceRequirements<'_>, before: ResourceRequirements<'_>, path
     }
 }
 
-/// Whether two containers differ in nothing but amounts of cpu and memory. Claims of the new one count as none, as upstream has it: a container that has
-/// some cannot be resized.
+/// Whether two containers differ in nothing but amounts of cpu and memory. As upstream, the new container's resource claims are removed before the
+/// comparison, so a container with claims cannot be resized.
 fn same_but_compute(now: &Value, before: &Value) -> bool {
     let (Value::Struct(now), Value::Struct(before)) = (now, before) else { return false };
     let mut masked = now.clone();

@@ -1,4 +1,4 @@
-//! What the server gave a Service: a change that says nothing of it keeps it, so that a manifest can be sent again.
+//! Values that the server allocated to a Service: an update that leaves them out keeps them, so that a manifest can be applied again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ fn gets_node_ports(spec: ServiceSpec<'_>) -> bool {
     spec.type_() == "NodePort" || (is_balanced(spec) && spec.allocate_load_balancer_node_ports() != Some(false))
 }
 
-/// Ports that keep their names keep their node ports, unless another port has come to have them.
+/// Ports that keep their names keep their node ports, unless the update gives the node port to another port.
 fn keep_ports(new: &mut Obj, old: &Obj) {
     let ports = |obj: &Obj| -> Vec<(String, i64)> {
         let service = obj.view::<Service<'_>>();
@@ -72,7 +72,7 @@ fn addresses(obj: &Obj) -> Vec<String> {
     service.iter().flat_map(|s| s.spec().cluster_ips().iter()).map(str::to_owned).collect()
 }
 
-/// Writers who know `clusterIP` alone mean `clusterIPs` with it (upstream `normalizeClusterIPs`).
+/// Derives `clusterIPs` from `clusterIP` for clients that know the latter only (upstream `normalizeClusterIPs`).
 pub(super) fn pair_addresses(new: &mut Obj, old: Option<&Obj>) {
     let one = |obj: &Obj| obj.at(&ADDRESS).and_then(Value::as_str).unwrap_or("").to_owned();
     let (now, many) = (one(new), addresses(new));
