@@ -55,6 +55,9 @@ fn loads(units: &Units, of_role: impl Fn(&str) -> bool) -> BTreeMap<String, usiz
     })
 }
 
+/// Units of controllers: sixteen shards and one for each controller that is not sharded.
+pub(crate) const UNITS: usize = 20;
+
 /// Waits until all units are held, evenly by so many controller managers and so many schedulers.
 fn shared_by(cluster: &Cluster, managers: usize, of_schedulers: usize) -> Units {
     shared(|| units(cluster), managers, of_schedulers)
@@ -62,6 +65,11 @@ fn shared_by(cluster: &Cluster, managers: usize, of_schedulers: usize) -> Units 
 
 /// The same of whatever says how they are.
 pub(crate) fn shared(read: impl Fn() -> Units, managers: usize, of_schedulers: usize) -> Units {
+    shared_of(read, UNITS, managers, of_schedulers)
+}
+
+/// As [`shared`], where controllers have so many units.
+pub(crate) fn shared_of(read: impl Fn() -> Units, all: usize, managers: usize, of_schedulers: usize) -> Units {
     eventually("the units are shared", || {
         let units = read();
         let controllers = loads(&units, |name| name.starts_with("controllers-") || name.starts_with("singleton-"));
@@ -70,7 +78,7 @@ pub(crate) fn shared(read: impl Fn() -> Units, managers: usize, of_schedulers: u
             loads.values().max().unwrap_or(&0) - loads.values().min().unwrap_or(&0) <= 1
         };
         let sum = |loads: &BTreeMap<String, usize>| loads.values().sum::<usize>();
-        let all = sum(&controllers) == 20 && (of_schedulers == 0 || sum(&schedulers) == 17);
+        let all = sum(&controllers) == all && (of_schedulers == 0 || sum(&schedulers) == 17);
         let by_all = controllers.len() == managers && schedulers.len() == of_schedulers;
         let shared = all && by_all && even(&controllers) && even(&schedulers);
         if shared { Ok(units) } else { Err(format!("{controllers:?} {schedulers:?}")) }

@@ -37,6 +37,7 @@ use super::claims::{self, claims};
 use super::truth::{EtcdHistory, placed};
 use super::{API_ONLY, Scene, address, revive, servers, ways};
 use crate::cloud::{self, FakeCloud};
+use crate::crew::UNITS;
 
 const ALL: [usize; 3] = [0, 1, 2];
 /// From the healing of a fault until all is well the number of things that are wrong falls again within this, and again. It is no bound for the whole, which
@@ -138,7 +139,7 @@ fn buses() -> Result<Vec<Nats>, String> {
 
 impl Fleet {
     /// Everything up and at work; or why it cannot be had here.
-    fn start(name: &str) -> Result<Self, String> {
+    fn start(name: &str, units: usize) -> Result<Self, String> {
         let network = Chaos::new();
         let etcd = Etcd::linked(ALL.len(), &network)?;
         let buses = buses()?;
@@ -207,7 +208,7 @@ impl Fleet {
             healed: Vec::new(),
             network,
         };
-        fleet.balanced();
+        crate::crew::shared_of(|| fleet.api.units(), units, 2, 2);
         fleet.judged("elsewhere");
         Ok(fleet)
     }
@@ -345,7 +346,8 @@ impl Fleet {
 /// A crew at work under these faults, after the death of an API server, of a controller manager and of whoever decides; `moves` of the faults move the unit
 /// that speaks to the cloud.
 fn served_through(scene: &'static str, faults: &[(Strike, &'static str)], moves: usize) {
-    let Ok(mut fleet) = Fleet::start(scene).map_err(|why| oarlock_testkit::skipped!("{why}: the crew was not tried"))
+    let Ok(mut fleet) =
+        Fleet::start(scene, UNITS).map_err(|why| oarlock_testkit::skipped!("{why}: the crew was not tried"))
     else {
         return;
     };
@@ -399,6 +401,8 @@ fn users_are_served_through_the_loss_of_anything() {
 
 /// Names the executable of an older commit.
 const OLDER: &str = "OARLOCK_OLDER";
+/// Units of controllers in 3759c99.
+const OLDER_UNITS: usize = 19;
 
 #[test]
 #[ignore = "needs the executable of an older commit: cargo xtask older"]
@@ -408,7 +412,7 @@ fn users_are_served_from_an_older_build_to_todays_and_one_step_back() {
     let of_build = |executable: &std::path::Path| oarlock_testkit::replace_oarlock(Some(executable.to_owned()));
     of_build(&older);
     let Ok(mut fleet) =
-        Fleet::start("crew-older").map_err(|why| oarlock_testkit::skipped!("{why}: no crew was upgraded"))
+        Fleet::start("crew-older", OLDER_UNITS).map_err(|why| oarlock_testkit::skipped!("{why}: no crew was upgraded"))
     else {
         return;
     };
@@ -426,8 +430,8 @@ fn users_are_served_from_an_older_build_to_todays_and_one_step_back() {
 
 #[test]
 fn users_are_served_over_bad_links_members_and_disks() {
-    let Ok(mut fleet) =
-        Fleet::start("crew-ways").map_err(|why| oarlock_testkit::skipped!("{why}: the crew's ways were not tried"))
+    let Ok(mut fleet) = Fleet::start("crew-ways", UNITS)
+        .map_err(|why| oarlock_testkit::skipped!("{why}: the crew's ways were not tried"))
     else {
         return;
     };
