@@ -22,7 +22,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     close(path, FOLDER)
 }
 
-/// Options to create a file that only its owner can open. An existing file keeps its mode; [`file`] changes that.
+/// Options to create a file that only its owner can open. An existing file keeps its mode; [`file()`] changes that.
 #[must_use]
 pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
