@@ -344,4 +344,10 @@ pub(crate) const BUGS: &[Bug] = &[
         Some("all"),
         "invalid::what_is_written_as_a_status_is_judged_as_upstream_judges_it",
     ),
+    bug(
+        "one_user_takes_the_limit",
+        "oarlock-apiserver",
+        None,
+        "ordinary_users_leave_room_for_the_system_and_that_for_heartbeats",
+    ),
 ];
