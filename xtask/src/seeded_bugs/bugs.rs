@@ -350,4 +350,5 @@ pub(crate) const BUGS: &[Bug] = &[
         None,
         "ordinary_users_leave_room_for_the_system_and_that_for_heartbeats",
     ),
+    bug("two_users_fill_the_lanes", "oarlock-apiserver", None, "two_users_that_fill_the_queue_shut_out_nobody"),
 ];
