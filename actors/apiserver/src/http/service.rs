@@ -263,7 +263,8 @@ fn is_large(server: &Server, target: &Target<'_>, asked: &Asked, body: &Bytes) -
         return false;
     }
     let stored = target.key(target.name).ok().and_then(|key| server.view().get(&key));
-    stored.and_then(|entry| entry.bytes().map(|bytes| large::is_large_stored(bytes.len()))).unwrap_or(false)
+    // Its length, not its bytes: they may be where they are read from first, which makes it no shorter.
+    stored.is_some_and(|entry| large::is_large_stored(entry.length()))
 }
 
 fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) -> Result<(), Status> {
