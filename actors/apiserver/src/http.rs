@@ -8,6 +8,7 @@ pub mod accept;
 pub mod body;
 mod coalesce;
 mod deprecated;
+mod initial;
 pub mod listener;
 pub mod options;
 pub mod plain;

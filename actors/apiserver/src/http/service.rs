@@ -14,6 +14,7 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
+use super::initial::Initial;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
@@ -206,8 +207,11 @@ async fn on_resource(
     if info.verb == "watch" {
         let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;
         let options = options::narrow(options::list(&query, true)?, &info.name)?;
+        // Until what is there at its start has been sent it is a list.
+        let seat = server.inflight().enter(&caller.user, info)?;
         let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
-        return Ok(stream::watch(watch, &target, wanted));
+        let initial = (!watch.is_initialized()).then(|| Initial::new(server.streams(), seat));
+        return Ok(stream::watch(watch, &target, wanted, initial));
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
     let (parts, incoming) = request.into_parts();
