@@ -10,6 +10,7 @@ mod coalesce;
 mod deprecated;
 mod initial;
 pub mod listener;
+mod newcomers;
 pub mod options;
 pub mod plain;
 pub mod request_info;

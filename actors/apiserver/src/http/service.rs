@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
+use oarlock_auth::user::ANONYMOUS;
 use oarlock_auth::{Attributes, PeerCertificates, UserInfo, impersonation};
 use oarlock_client::{Call, Fence, GetOptions, ListOptions, PatchType, WriteOptions, fence};
 use oarlock_codec::negotiate::Format;
@@ -15,6 +16,7 @@ use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
 use super::initial::Initial;
+use super::newcomers::Newcomer;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
@@ -44,6 +46,11 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Ok(known) => known,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
+    if user.name != ANONYMOUS
+        && let Some(newcomer) = request.extensions().get::<Arc<Newcomer>>()
+    {
+        newcomer.known();
+    }
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
         Err(status) => return respond::status(&status, accept.as_deref()),
