@@ -1,7 +1,8 @@
 //! One call, whatever carried it: authorize, then hand it to its verb or subresource.
 
+use oarlock_apis::rules::formats;
 use oarlock_client::{Call, Object, Reply, Request};
-use oarlock_meta::Status;
+use oarlock_meta::{FieldSelector, Status};
 use oarlock_schema::Resource;
 use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
@@ -18,15 +19,16 @@ impl Server {
     /// # Errors
     /// 403 when the caller may not; what [`Server::execute`] says.
     pub async fn call(&self, caller: &Caller, request: Request) -> Result<Reply, Status> {
-        // A list or a deletion of a collection acts on every object that its options select, so it is authorized without a name.
+        // A call on a collection acts on all that its options select: no name of the request may stand for it when it is authorized.
         let collection = matches!(request.call, Call::List(_) | Call::DeleteCollection(..));
         let name = if collection { "" } else { request.name.as_str() };
         let target = Target::new(request.resource, request.subresource, &request.namespace, name);
+        let judged = Target::new(request.resource, request.subresource, &request.namespace, judged_name(&request));
         let fields = match &request.call {
             Call::List(options) | Call::DeleteCollection(options, _) => Some(&options.field_selector),
             _ => None,
         };
-        self.authorize_selected(caller, request.call.verb(), &target, fields)?;
+        self.authorize_selected(caller, request.call.verb(), &judged, fields)?;
         self.execute(caller, &target, request.call).await
     }
 
@@ -103,6 +105,21 @@ impl Server {
     }
 }
 
+/// The name for which a call is authorized. As over HTTP, a list of the one object that a selector names is about that object; a deletion of what a
+/// selector names is about the collection.
+fn judged_name(request: &Request) -> &str {
+    match &request.call {
+        Call::List(options) => selected_name(&options.field_selector),
+        Call::DeleteCollection(..) => "",
+        _ => &request.name,
+    }
+}
+
+/// The one name that a selector allows, if it can be one (upstream: `NewRequestInfo`).
+pub(crate) fn selected_name(selector: &FieldSelector) -> &str {
+    selector.exact("metadata.name").filter(|name| formats::path_segment(name).is_empty()).unwrap_or("")
+}
+
 /// Whether the answer is as fresh as what is read for it: no commit would show that it was out of date.
 fn reads_first(call: &Call) -> bool {
     match call {
@@ -141,4 +158,38 @@ pub fn answer(obj: &oarlock_schema::Obj, created: bool) -> Reply {
     let bytes = oarlock_codec::json::encode(obj).bytes.into();
     let revision = obj.meta().resource_version().parse().map_or(oarlock_meta::Revision::ZERO, oarlock_meta::Revision);
     Reply::Object { object: Object::new(obj.ty(), bytes, revision), created }
+}
+
+#[cfg(test)]
+mod tests {
+    use oarlock_client::{DeleteOptions, ListOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_list_of_one_name_is_authorized_for_it_and_a_deletion_of_it_for_the_collection() {
+        let secrets = oarlock_schema::resource("", "v1", "secrets").unwrap();
+        let options = |selector: &str| ListOptions {
+            field_selector: FieldSelector::parse(selector).unwrap(),
+            ..ListOptions::default()
+        };
+        let name = |call| {
+            let request = Request {
+                resource: secrets,
+                subresource: "",
+                namespace: "ns".into(),
+                name: "x".into(),
+                call,
+                fence: None,
+                timeout: std::time::Duration::ZERO,
+            };
+            judged_name(&request).to_owned()
+        };
+        assert_eq!(name(Call::List(options("metadata.name=one"))), "one");
+        assert_eq!(name(Call::List(options("metadata.name!=one"))), "");
+        assert_eq!(name(Call::List(options("metadata.name=a/b"))), "");
+        assert_eq!(name(Call::List(ListOptions::default())), "");
+        assert_eq!(name(Call::DeleteCollection(options("metadata.name=one"), DeleteOptions::default())), "");
+        assert_eq!(name(Call::Delete(DeleteOptions::default())), "x");
+    }
 }

@@ -11,6 +11,7 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Resource, Str};
 use oarlock_store::{Entry, EventKind};
 
+use crate::call::selected_name;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -56,8 +57,8 @@ impl Transport for InProcess {
         options: ListOptions,
     ) -> Result<WatchStream, Status> {
         let caller = self.caller(WATCH_START);
-        // As over HTTP, a list or watch whose selector names one object is authorized for that object.
-        let named = Target::new(resource, "", namespace, options.field_selector.exact("metadata.name").unwrap_or(""));
+        // As over HTTP: a watch of the one object that a selector names is authorized for its name.
+        let named = Target::new(resource, "", namespace, selected_name(&options.field_selector));
         self.server.authorize_selected(&caller, "watch", &named, Some(&options.field_selector))?;
         let target = Target::new(resource, "", namespace, "");
         watch::validate(&options)?;

@@ -3,11 +3,13 @@
 //! To decode, patch, validate and authorize a body of megabytes takes seconds of processor time without an await. On the threads that serve all connections
 //! nobody else would be served for that long. So a large request
 //!
-//! * waits for one of a few lanes. Users take turns, so that many requests of one user do not delay the single request of another;
-//! * runs in a task of its own, whose polls hand the other work of their thread to another thread (`block_in_place`). A runtime with a single thread has no
-//!   other thread, and polls the task directly; virtual time keeps its order that way;
-//! * is answered with 429 when too many requests wait, and with 504 at its deadline. A task that is past its deadline keeps its lane until it has really
-//!   ended, so that there are never more running tasks than lanes.
+//! * waits for one of a few lanes, users in turns, so that one user's many requests are not before another's one;
+//! * runs in a task of its own, each poll of which gives the thread's other work away (`block_in_place`). A runtime of one thread has nobody to
+//!   give it to, and runs the task as it is: virtual time keeps its order;
+//! * is answered with 429 when too many wait: it, or, when none of its user waits, the newest of the user of whom most do. Who sends many cannot
+//!   shut out who sends one;
+//! * is answered with 504 at its deadline. A task that is late keeps its lane until it really ends, so there
+//!   are never more of them than lanes.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,6 +20,7 @@ use oarlock_codec::negotiate::Format;
 use oarlock_meta::Status;
 use oarlock_runtime::{Gate, Instant, Task, TaskError, clock};
 use oarlock_schema::Str;
+use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
@@ -57,60 +60,75 @@ pub(crate) struct Lanes {
     gate: Gate,
 }
 
-/// The waiting requests of one user in the order of their arrival, each with its number.
-type Waiters = VecDeque<(u64, oneshot::Sender<Lane>)>;
+/// One user's, in their order: each with its number.
+#[derive(Debug)]
+struct Waiters {
+    user: Str,
+    /// Whether they are let in however many wait; then they do not count among those either.
+    always: bool,
+    senders: VecDeque<(u64, oneshot::Sender<Lane>)>,
+}
 
 /// How many lanes are free, and which requests wait for one.
 #[derive(Debug)]
 struct Queue {
     free: usize,
-    waiting: usize,
     next: u64,
-    /// Users with waiting requests, in the order of their turns.
-    users: VecDeque<(Str, Waiters)>,
+    /// Users in the order of their turns; none is here who does not wait.
+    users: VecDeque<Waiters>,
 }
 
 impl Queue {
     /// Takes the next request out of the queue; its user goes to the end of the turns.
     fn pop(&mut self) -> Option<oneshot::Sender<Lane>> {
-        let (user, mut waiters) = self.users.pop_front()?;
-        let first = waiters.pop_front();
-        if !waiters.is_empty() {
-            self.users.push_back((user, waiters));
+        let mut waiters = self.users.pop_front()?;
+        let first = waiters.senders.pop_front();
+        if !waiters.senders.is_empty() {
+            self.users.push_back(waiters);
         }
-        self.waiting = self.waiting.saturating_sub(usize::from(first.is_some()));
         first.map(|(_, sender)| sender)
     }
 
-    /// Adds a request to the queue; `None` when the queue is full. `always` requests are taken even then.
+    /// How many wait of those whose number is bounded.
+    fn waiting(&self) -> usize {
+        self.users.iter().filter(|waiters| !waiters.always).map(|waiters| waiters.senders.len()).sum()
+    }
+
+    /// Stands in the queue; `None` when it is too long.
     fn push(&mut self, user: &Str, always: bool) -> Option<(u64, oneshot::Receiver<Lane>)> {
-        let at = self.users.iter().position(|(name, _)| name == user);
-        let own = at.and_then(|at| self.users.get(at)).map_or(0, |(_, waiters)| waiters.len());
-        if !always && (self.waiting >= WAITING || own >= WAITING_OF_USER) {
+        let at = self.users.iter().position(|waiters| waiters.always == always && waiters.user == *user);
+        let own = at.and_then(|at| self.users.get(at)).map_or(0, |waiters| waiters.senders.len());
+        if !always && (own >= WAITING_OF_USER || self.waiting() >= WAITING && (own > 0 || !self.push_out())) {
             return None;
         }
         let (sender, receiver) = oneshot::channel();
         let number = self.next;
         self.next += 1;
-        self.waiting += 1;
         match at.and_then(|at| self.users.get_mut(at)) {
-            Some((_, waiters)) => waiters.push_back((number, sender)),
-            None => self.users.push_back((user.clone(), VecDeque::from([(number, sender)]))),
+            Some(waiters) => waiters.senders.push_back((number, sender)),
+            None => {
+                let senders = VecDeque::from([(number, sender)]);
+                self.users.push_back(Waiters { user: user.clone(), always, senders });
+            }
         }
         Some((number, receiver))
     }
 
-    /// Removes a request that no longer waits.
+    /// Sends away the newest of the user of whom most wait; not the only one of a user, who has no less right to wait than who comes now.
+    fn push_out(&mut self) -> bool {
+        if seeded_bug!("two_users_fill_the_lanes") {
+            return false;
+        }
+        let most = self.users.iter_mut().filter(|waiters| !waiters.always).max_by_key(|waiters| waiters.senders.len());
+        most.filter(|waiters| waiters.senders.len() > 1).is_some_and(|waiters| waiters.senders.pop_back().is_some())
+    }
+
+    /// Somebody does not wait any more.
     fn forget(&mut self, number: u64) {
-        let before: usize = self.waiting;
-        for (_, waiters) in &mut self.users {
-            let length = waiters.len();
-            waiters.retain(|(other, _)| *other != number);
-            self.waiting -= length - waiters.len();
+        for waiters in &mut self.users {
+            waiters.senders.retain(|(other, _)| *other != number);
         }
-        if self.waiting != before {
-            self.users.retain(|(_, waiters)| !waiters.is_empty());
-        }
+        self.users.retain(|waiters| !waiters.senders.is_empty());
     }
 }
 
@@ -162,7 +180,7 @@ impl Lanes {
     }
 
     fn of(gate: Gate, free: usize) -> Self {
-        let queue = Queue { free, waiting: 0, next: 0, users: VecDeque::new() };
+        let queue = Queue { free, next: 0, users: VecDeque::new() };
         Self { queue: Arc::new(Mutex::new(queue)), gate }
     }
 
@@ -178,7 +196,9 @@ impl Lanes {
         let _waiter = Waiter { queue: &self.queue, number };
         match clock::timeout_at(deadline, receiver).await {
             Ok(Ok(lane)) => Ok(lane),
-            Ok(Err(_)) | Err(_) => Err(late()),
+            // Pushed out.
+            Ok(Err(_)) => Err(too_many()),
+            Err(_) => Err(late()),
         }
     }
 
@@ -287,7 +307,7 @@ mod tests {
         assert_eq!(began.elapsed(), 5 * S, "one after the other");
         assert_eq!(*order.lock(), ["a", "a", "b", "a", "a"], "b has not waited for all of a's");
         let queue = lanes.queue.lock();
-        assert_eq!((queue.free, queue.waiting, queue.users.len()), (1, 0, 0));
+        assert_eq!((queue.free, queue.users.len()), (1, 0));
     }
 
     #[tokio::test(start_paused = true)]
@@ -302,7 +322,52 @@ mod tests {
         assert_eq!(codes[WAITING_OF_USER + 1..], [429, 429]);
         assert_eq!(all.last().unwrap().as_ref().unwrap_err().retry_after(), Some(1));
         let queue = lanes.queue.lock();
-        assert_eq!((queue.waiting, queue.users.len()), (0, 0), "who has gone is forgotten");
+        assert_eq!(queue.users.len(), 0, "who has gone is forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_users_that_fill_the_queue_shut_out_nobody() {
+        let lanes = lanes(1);
+        let hold = lanes.lane(&Str::new("first"), false, clock::after(60 * S)).await.unwrap();
+        let gate = Gate::new("waiters");
+        let wait = |user: String, always| {
+            let lanes = lanes.clone();
+            let wait = async move {
+                let lane = lanes.lane(&Str::new(&user), always, clock::after(60 * S)).await;
+                lane.map(drop).map_err(|status| status.code)
+            };
+            gate.spawn("waiter", wait).unwrap()
+        };
+        let settle = || clock::sleep(Duration::from_millis(1));
+        let system = wait("system".into(), true);
+        settle().await;
+        let mut greedy = Vec::new();
+        for n in 0..WAITING {
+            greedy.push(wait(if n % 2 == 0 { "a" } else { "b" }.into(), false));
+            settle().await;
+        }
+        let third = wait("c".into(), false);
+        settle().await;
+        let second_of_third = wait("c".into(), false);
+        let others: Vec<_> = (0..WAITING - 3).map(|n| wait(format!("user-{n}"), false)).collect();
+        settle().await;
+        let one_too_many = wait("d".into(), false);
+        settle().await;
+        drop(hold);
+        assert_eq!((system.await.unwrap(), third.await.unwrap()), (Ok(()), Ok(())), "one each gets its turn");
+        assert_eq!(second_of_third.await.unwrap(), Err(429), "who waits already pushes nobody out");
+        for other in others {
+            assert_eq!(other.await.unwrap(), Ok(()));
+        }
+        assert_eq!(one_too_many.await.unwrap(), Err(429), "when one of each waits they are all alike");
+        let mut codes = Vec::new();
+        for waiter in greedy {
+            codes.push(waiter.await.unwrap());
+        }
+        assert_eq!(codes[..2], [Ok(()), Ok(())], "the oldest of each stays");
+        assert!(codes[2..].iter().all(|code| *code == Err(429)), "{codes:?}");
+        let queue = lanes.queue.lock();
+        assert_eq!((queue.free, queue.users.len()), (1, 0));
     }
 
     #[tokio::test(start_paused = true)]
@@ -311,7 +376,7 @@ mod tests {
         let user = Str::new("a");
         let hold = lanes.lane(&user, false, clock::after(S)).await.unwrap();
         assert!(clock::timeout(S / 2, lanes.lane(&user, false, clock::after(60 * S))).await.is_err());
-        assert_eq!(lanes.queue.lock().waiting, 0);
+        assert_eq!(lanes.queue.lock().users.len(), 0);
         let (next, ()) = futures::join!(lanes.lane(&user, false, clock::after(S)), async { drop(hold) });
         drop(next.unwrap());
         assert_eq!(lanes.queue.lock().free, 1);

@@ -72,7 +72,11 @@ impl Watched {
     fn judge(&self, what: Written, verb: &'static str, status: Option<&Status>) {
         let Some(status) = status.filter(|status| for_good(status)) else {
             if status.is_none() {
-                self.told.lock().0.remove(&what);
+                let (set, order) = &mut *self.told.lock();
+                // Its place goes, too, or that of an older refusal would be taken for that of a later one.
+                if set.remove(&what) {
+                    order.retain(|other| *other != what);
+                }
             }
             return;
         };
@@ -169,7 +173,11 @@ mod tests {
         let inner: Arc<dyn Transport> = Arc::new(Answers(code.clone()));
         let watched = Arc::new(Watched { inner, part: "test", told: Mutex::default() });
         let client = Client::new(watched.clone());
-        let told = || watched.told.lock().0.len();
+        let told = || {
+            let told = watched.told.lock();
+            assert_eq!(told.0.len(), told.1.len(), "each has one place");
+            told.0.len()
+        };
         let count = |code| {
             let resource = configmaps().group_resource().to_string();
             COUNT.get_or_create(&Labels { part: "test", resource, code }).get()
@@ -194,6 +202,17 @@ mod tests {
         code.store(200, Ordering::Relaxed);
         let _ = write("a").await;
         assert_eq!(told(), 1);
+        // Refused again, it is the newest: others go before it.
+        code.store(422, Ordering::Relaxed);
+        assert!(write("a").await.is_err());
+        for n in 2..REMEMBERED {
+            assert!(write(&format!("c{n}")).await.is_err());
+        }
+        assert_eq!(told(), REMEMBERED);
+        assert!(write("new").await.is_err());
+        assert_eq!(told(), REMEMBERED);
+        let known = |name: &str| watched.told.lock().0.iter().any(|what| what.3 == *name);
+        assert_eq!((known("a"), known("b")), (true, false));
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Bodies {
     pub(crate) async fn ready(&self, mut entries: Vec<Arc<Entry>>) -> Result<Vec<Option<Arc<Entry>>>, Error> {
         let mut missing = Vec::new();
         for (place, entry) in entries.iter_mut().enumerate() {
-            let Body::Cold(at) = entry.body else { continue };
+            let Body::Cold { at, .. } = entry.body else { continue };
             match self.cached(&entry.key, at).await {
                 Some(value) => *entry = Arc::new(entry.thawed(&value)),
                 None => missing.push((place, entry.key.clone(), at)),

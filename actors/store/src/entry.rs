@@ -18,8 +18,13 @@ const CLOSE: &[u8] = b"\",";
 pub enum Body {
     /// In memory.
     Ready(Bytes),
-    /// Not in the View. The log has the value, as it was written at this revision.
-    Cold(Revision),
+    /// Not in the View.
+    Cold {
+        /// The log has the value, as it was written at this revision.
+        at: Revision,
+        /// How many bytes there are when they are in memory. It has room where [`Bytes`] would be.
+        length: u32,
+    },
 }
 
 /// The values of a kind's selectable fields. The names are shared by every entry of the kind.
@@ -128,7 +133,7 @@ impl Entry {
     pub(crate) fn chilled(&self) -> Option<(Self, Bytes)> {
         let value = self.value()?;
         let Self { key, revision, uid, labels, fields, owners, deletion, splice, .. } = self.clone();
-        let body = Body::Cold(revision);
+        let body = Body::Cold { at: revision, length: u32::try_from(self.length()).unwrap_or(u32::MAX) };
         Some((Self { key, revision, body, uid, labels, fields, owners, deletion, splice }, value))
     }
 
@@ -156,7 +161,16 @@ impl Entry {
     pub fn bytes(&self) -> Option<&Bytes> {
         match &self.body {
             Body::Ready(bytes) => Some(bytes),
-            Body::Cold(_) => None,
+            Body::Cold { .. } => None,
+        }
+    }
+
+    /// How long the encoded object is, also while it is cold.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        match &self.body {
+            Body::Ready(bytes) => bytes.len(),
+            Body::Cold { length, .. } => usize::try_from(*length).unwrap_or(usize::MAX),
         }
     }
 
@@ -238,6 +252,15 @@ mod tests {
         let json = r#"{"metadata":{"name":"b","uid":"u"}}"#;
         assert_eq!(entry(json, 24, 12345).value(), Some(Bytes::from(json)));
         assert_eq!(entry("{}", 99, 7).value(), Some(Bytes::from("{}")));
+    }
+
+    #[test]
+    fn a_cold_entry_still_knows_how_long_it_is_at_no_cost() {
+        let warm = entry(r#"{"metadata":{"name":"b","uid":"u"}}"#, 24, 7);
+        let (cold, value) = warm.chilled().unwrap();
+        assert_eq!((cold.bytes(), cold.length()), (None, warm.bytes().unwrap().len()));
+        assert_eq!(cold.thawed(&value).length(), warm.length());
+        assert_eq!(size_of::<Body>(), size_of::<Bytes>());
     }
 
     #[test]

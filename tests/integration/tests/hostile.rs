@@ -10,6 +10,8 @@ use oarlock_testkit::wait::PATIENCE;
 use serde_json::{Value, json};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
+/// More than there are seats.
+const BODIES: usize = 8;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// A body of many ports, well above what counts as large.
@@ -90,25 +92,47 @@ fn requests_beyond_the_limit_are_told_to_come_back_and_the_system_gets_its_answe
     );
     let token = token.json()["status"]["token"].as_str().unwrap().to_owned();
     std::thread::scope(|scope| {
-        // Ordinary users may hold three of four places; requests whose bodies never come hold these.
-        for _ in 0..3 {
+        let map = |name: &str| json!({"metadata": {"name": name}});
+        // Bodies that never come hold memory, and no seat; ordinary users may hold three of four.
+        for _ in 0..BODIES {
             let head = format!(
                 "POST {MAPS} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
                 somebody.address()
             );
             let somebody = somebody.clone();
-            // The server is killed before it would answer.
             scope.spawn(move || drop(somebody.raw(head.as_bytes(), b"{")));
         }
         let deadline = clock::after(PATIENCE);
-        let held = "apiserver_current_inflight_requests{request_kind=\"mutating\"} 3";
-        while !admin.get("/metrics").text().contains(held) {
-            assert!(!deadline.passed(), "three requests never counted: {}", admin.get("/metrics").text());
+        let waiting = format!("oarlock_apiserver_request_bodies_bytes {}\n", BODIES * (16 << 10));
+        while !admin.get("/metrics").text().contains(&waiting) {
+            assert!(!deadline.passed(), "bodies never counted: {}", admin.get("/metrics").text());
         }
-        let map = |name: &str| json!({"metadata": {"name": name}});
-        let refused = somebody.json("POST", MAPS, &map("one-too-many"));
-        assert_eq!((refused.code, refused.header("retry-after")), (429, Some("1")), "{refused}");
-        assert_eq!(refused.text(), "Too many requests, please try again later.\n");
+        assert_eq!(somebody.json("POST", MAPS, &map("beside-them")).code, 201);
+        // Large requests hold their seats while they work and while they wait for a lane.
+        let (body, stop) = (large_pod().to_string(), AtomicBool::new(false));
+        let (body, stop) = (&body, &stop);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                let somebody = somebody.clone();
+                scope.spawn(move || {
+                    let path = format!("{PODS}?dryRun=All");
+                    while !stop.load(Ordering::Relaxed) {
+                        let json = [("Content-Type", "application/json")];
+                        let code = somebody.send("POST", &path, &json, body.as_bytes()).code;
+                        assert!([201, 400, 422, 429, 504].contains(&code), "{code}");
+                    }
+                });
+            }
+            let refused = loop {
+                let answer = somebody.json("POST", &format!("{MAPS}?dryRun=All"), &map("one-too-many"));
+                if answer.code == 429 || deadline.passed() {
+                    break answer;
+                }
+            };
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!((refused.code, refused.header("retry-after")), (429, Some("1")), "{refused}");
+            assert_eq!(refused.text(), "Too many requests, please try again later.\n");
+        });
         assert_eq!(somebody.get(MAPS).code, 200, "reading is counted apart");
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "beat"},

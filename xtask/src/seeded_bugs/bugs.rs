@@ -344,4 +344,6 @@ pub(crate) const BUGS: &[Bug] = &[
         Some("all"),
         "invalid::what_is_written_as_a_status_is_judged_as_upstream_judges_it",
     ),
+    bug("one_user_takes_the_limit", "oarlock-apiserver", None, "who_holds_much_gets_no_more_while_another_waits"),
+    bug("two_users_fill_the_lanes", "oarlock-apiserver", None, "two_users_that_fill_the_queue_shut_out_nobody"),
 ];

@@ -1,9 +1,11 @@
 //! Request bodies: media type, size limit, decoding with upstream's errors.
 
-use bytes::Bytes;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::Body;
 use oarlock_client::FieldValidation;
 use oarlock_codec::negotiate::{self, Format};
 use oarlock_codec::{DecodeError, Mode, body, handled_as, json, protobuf, strict_error, tree, yaml};
@@ -14,17 +16,47 @@ use oarlock_schema::{Gvk, Obj, TypeRef};
 use crate::caller::Caller;
 use crate::large;
 
-/// Reads a body of at most `limit` bytes. A client that sends its body slowly, or not at all, would hold its place among the requests in flight for ever, so
-/// the body must be complete by `deadline`.
+/// A client has this long for the beginning of its body: several times what a lost packet costs, since clients send it right behind the head.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// It earns a second more with so many bytes, a fraction of what the slowest modem line carries: who sends one byte now and then earns nothing.
+const BYTES_PER_SECOND: u64 = 4 << 10;
+
+/// Reads a body of at most `limit` bytes. A client that sends none of it, or hardly anything, would hold memory until `deadline`; it has as long as
+/// what it has sent earns it.
 ///
 /// # Errors
 /// 413 when it is longer, 400 when the client breaks off, 504 when it is not there in time.
-pub async fn read(body: Incoming, limit: usize, deadline: Instant) -> Result<Bytes, Status> {
-    let read = clock::timeout_at(deadline, Limited::new(body, limit).collect()).await;
-    match read.map_err(|_| large::late())? {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Status::request_too_large(format!("limit is {limit}"))),
-        Err(error) => Err(Status::bad_request(format!("unable to read request body: {error}"))),
+pub async fn read<B>(body: B, limit: usize, deadline: Instant) -> Result<Bytes, Status>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = std::pin::pin!(Limited::new(body, limit));
+    let began = clock::now();
+    let mut first = Bytes::new();
+    // One buffer, not one piece for each frame: frames of one byte would cost many times what they carry.
+    let mut all = BytesMut::new();
+    loop {
+        let received = u64::try_from(first.len() + all.len()).unwrap_or(u64::MAX);
+        let earned = Duration::from_millis(received.saturating_mul(1000) / BYTES_PER_SECOND);
+        let until = (began + PATIENCE + earned).min(deadline);
+        let frame = match clock::timeout_at(until, body.frame()).await.map_err(|_| large::late())? {
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) if error.is::<LengthLimitError>() => {
+                return Err(Status::request_too_large(format!("limit is {limit}")));
+            }
+            Some(Err(error)) => return Err(Status::bad_request(format!("unable to read request body: {error}"))),
+            None if all.is_empty() => return Ok(first),
+            None => return Ok(all.freeze()),
+        };
+        // What comes behind a body (trailers) says nothing that anybody asks for.
+        let Ok(data) = frame.into_data() else { continue };
+        if first.is_empty() && all.is_empty() {
+            first = data;
+        } else {
+            all.extend_from_slice(&std::mem::take(&mut first));
+            all.extend_from_slice(&data);
+        }
     }
 }
 
@@ -82,4 +114,57 @@ pub fn delete_options(format: Format, bytes: &Bytes, ty: TypeRef) -> Result<Obj,
         return Err(Status::bad_request(body::no_kind(&stated)));
     }
     decoded.map(|decoded| decoded.value).map_err(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::{StreamExt, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    /// A body of these pieces, each after so long.
+    fn body(pieces: Vec<(Duration, Bytes)>) -> impl Body<Data = Bytes, Error = Infallible> {
+        StreamBody::new(stream::iter(pieces).then(|(after, piece)| async move {
+            clock::sleep(after).await;
+            Ok(Frame::data(piece))
+        }))
+    }
+
+    async fn read_in(pieces: Vec<(Duration, Bytes)>) -> (Result<Bytes, u16>, Duration) {
+        let began = clock::now();
+        let read = read(body(pieces), 1 << 20, clock::after(60 * S)).await;
+        (read.map_err(|status| status.code), began.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_nothing_has_ten_seconds_and_who_drips_has_no_more() {
+        assert_eq!(read_in(vec![(3600 * S, Bytes::from("{"))]).await, (Err(504), 10 * S));
+        let drips = vec![(S, Bytes::from("1")); 100];
+        let (read, took) = read_in(drips).await;
+        assert_eq!(read, Err(504));
+        assert!(took < 11 * S, "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_slowly_but_steadily_is_read_to_its_end_or_the_deadline() {
+        let piece = Bytes::from(vec![b'x'; 8 << 10]);
+        let (read, took) = read_in(vec![(S, piece.clone()); 40]).await;
+        assert_eq!((read.unwrap().len(), took), (40 * (8 << 10), 40 * S));
+        assert_eq!(read_in(vec![(S, piece); 100]).await, (Err(504), 60 * S));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pieces_come_together_in_their_order_and_too_many_are_refused() {
+        let pieces = ["", "a", "", "b", "c"].map(|text| (Duration::ZERO, Bytes::from(text)));
+        assert_eq!(read_in(pieces.to_vec()).await.0, Ok(Bytes::from("abc")));
+        assert_eq!(read_in(Vec::new()).await.0, Ok(Bytes::new()));
+        let long = Bytes::from(vec![b'x'; (1 << 19) + 1]);
+        assert_eq!(read_in(vec![(Duration::ZERO, long); 2]).await.0, Err(413));
+    }
 }

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::coalesce::Coalesce;
+use super::newcomers::{Newcomer, Newcomers};
 use super::service;
 use crate::server::Server;
 use crate::streaming::Remote;
@@ -57,7 +58,7 @@ impl Socket {
 pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server) -> Result<(), Failure> {
     // A socket that is closed is not opened again: the process is ending.
     let Some(listening) = socket.get() else { return Ok(()) };
-    let door = Door { ctx: ctx.clone(), tls, server: server.clone() };
+    let door = Door { ctx: ctx.clone(), tls, server: server.clone(), newcomers: Newcomers::default() };
     while let Some(accepted) = ctx.or_stop(listening.accept()).await {
         door.admit(accepted).await;
     }
@@ -115,6 +116,7 @@ struct Door {
     ctx: LoopCtx,
     tls: TlsAcceptor,
     server: Server,
+    newcomers: Newcomers,
 }
 
 impl Door {
@@ -128,9 +130,15 @@ impl Door {
                     tracing::debug!(%from, open, "connection refused: there are as many as --max-connections allows");
                     return;
                 }
+                let Some(newcomer) = self.newcomers.enter(from.ip(), most) else {
+                    crate::metrics::connection_refused();
+                    tracing::debug!(%from, "connection refused: too many from its address have not authenticated");
+                    return;
+                };
                 let (tls, server, gate) = (self.tls.clone(), self.server.clone(), self.ctx.gate().clone());
                 // The gate is open as long as there is a door.
-                let _ = self.ctx.spawn("connection", async move { connection(&gate, stream, tls, server).await });
+                let _ =
+                    self.ctx.spawn("connection", async move { connection(&gate, stream, newcomer, tls, server).await });
             }
             Err(error) => {
                 // Out of file descriptors, or a client that went away: neither is the listener's end.
@@ -141,7 +149,9 @@ impl Door {
     }
 }
 
-async fn connection(gate: &Gate, stream: TcpStream, tls: TlsAcceptor, server: Server) {
+async fn connection(gate: &Gate, stream: TcpStream, newcomer: Newcomer, tls: TlsAcceptor, server: Server) {
+    let newcomer = Arc::new(newcomer);
+    let patience = server.config().request_timeout;
     let _ = stream.set_nodelay(true);
     let Ok(remote) = stream.peer_addr().map(Remote) else { return };
     let shaken = tokio::select! {
@@ -160,7 +170,7 @@ async fn connection(gate: &Gate, stream: TcpStream, tls: TlsAcceptor, server: Se
     // What was agreed on decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
     let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let signs = Arc::new(Signs::default());
-    let seen = Arc::clone(&signs);
+    let (seen, whose) = (Arc::clone(&signs), Arc::clone(&newcomer));
     let service = service_fn(move |mut request: Request<Incoming>| {
         seen.first.notify_one();
         if multiplexed && (server.state().is_refusing() || strikes(server.config().goaway_chance)) {
@@ -168,6 +178,7 @@ async fn connection(gate: &Gate, stream: TcpStream, tls: TlsAcceptor, server: Se
         }
         let (server, peer) = (server.clone(), peer.clone());
         request.extensions_mut().insert(remote);
+        request.extensions_mut().insert(Arc::clone(&whose));
         async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
     });
     if multiplexed {
@@ -184,9 +195,15 @@ async fn connection(gate: &Gate, stream: TcpStream, tls: TlsAcceptor, server: Se
                 biased;
                 () = gate.cancelled() => {}
                 () = signs.goaway.notified() => {}
+                () = newcomer.overdue(Duration::ZERO) => {}
             }
         };
-        drive(closing, connection, |connection| connection.graceful_shutdown()).await;
+        tokio::select! {
+            biased;
+            () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
+            // It was asked to go, and what it may have begun before has had its time.
+            () = newcomer.overdue(patience) => tracing::debug!("connection ended: nobody authenticated"),
+        }
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HANDSHAKE);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use oarlock_auth::user::ANONYMOUS;
 use oarlock_auth::{Attributes, PeerCertificates, UserInfo, impersonation};
 use oarlock_client::{Call, Fence, GetOptions, ListOptions, PatchType, WriteOptions, fence};
 use oarlock_codec::negotiate::Format;
@@ -14,6 +15,8 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
+use super::initial::Initial;
+use super::newcomers::Newcomer;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
@@ -43,6 +46,11 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Ok(known) => known,
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
+    if user.name != ANONYMOUS
+        && let Some(newcomer) = request.extensions().get::<Arc<Newcomer>>()
+    {
+        newcomer.known();
+    }
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
         Err(status) => return respond::status(&status, accept.as_deref()),
@@ -57,13 +65,10 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
     warning.into_iter().for_each(|text| caller.warn(text));
     let started = clock::now();
     let method = request.method().clone();
-    let counts = counts(&info, request.uri().path());
-    let mut response = match counts.then(|| server.inflight().enter(&caller.user, &info)).transpose() {
-        Ok(_seat) => {
-            let result = handle(server, &caller, &info, request, accept.as_deref()).await;
-            result.unwrap_or_else(|status| respond::status(&status, accept.as_deref()))
-        }
-        Err(inflight::Full) => inflight::refusal(),
+    let mut response = match handle(server, &caller, &info, request, accept.as_deref()).await {
+        Ok(response) => response,
+        Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
+        Err(Refused::Full) => inflight::refusal(),
     };
     for text in caller.take_warnings() {
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
@@ -82,12 +87,29 @@ fn is_exempt(request: &Request<Incoming>) -> bool {
         || agent.starts_with(b"kube-apiserver/")
 }
 
-/// Whether a request counts against the limits of requests in flight. Requests that are long-running by nature do not, nor do probes, which must be answered
-/// under any load. The answer depends on nothing that a client can claim about itself, such as its user agent.
-fn counts(info: &RequestInfo, path: &str) -> bool {
-    if info.resource_request {
-        return info.verb != "watch" && !crate::streaming::is_streaming(&info.subresource);
+/// Why a request is not served.
+enum Refused {
+    /// For what it is.
+    Status(Status),
+    /// For how many there are.
+    Full,
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
     }
+}
+
+impl From<inflight::Full> for Refused {
+    fn from(_: inflight::Full) -> Self {
+        Self::Full
+    }
+}
+
+/// Whether a path that is no resource counts against the limits of requests under way: not probes, which must be answered whatever else goes on.
+/// Nothing that a client merely says of itself counts here.
+fn counts(path: &str) -> bool {
     !["/readyz", "/livez", "/healthz"].contains(&path)
 }
 
@@ -147,16 +169,17 @@ async fn handle(
     info: &RequestInfo,
     request: Request<Incoming>,
     accept: Option<&str>,
-) -> Result<Response<Body>, Status> {
+) -> Result<Response<Body>, Refused> {
     let query = request.uri().query().unwrap_or("").to_owned();
     if info.resource_request {
         return on_resource(server, caller, info, request, &query).await;
     }
+    let _seat = counts(request.uri().path()).then(|| server.inflight().enter(&caller.user, info)).transpose()?;
     server.authorize(&Attributes::path(&caller.user, info.verb, &info.path))?;
     if info.path == snapshot::PATH {
-        return snapshot::answer(server, caller, request.method()).await;
+        return Ok(snapshot::answer(server, caller, request.method()).await?);
     }
-    plain::answer(server, &info.path, &query, &request, accept)
+    Ok(plain::answer(server, &info.path, &query, &request, accept)?)
 }
 
 async fn on_resource(
@@ -165,13 +188,17 @@ async fn on_resource(
     info: &RequestInfo,
     request: Request<Incoming>,
     query: &str,
-) -> Result<Response<Body>, Status> {
+) -> Result<Response<Body>, Refused> {
+    let streams = crate::streaming::is_streaming(&info.subresource);
+    // What takes long by nature does not count, and what has a body counts when that is there.
+    let reads = matches!(info.verb, "get" | "list") && !streams;
+    let early = reads.then(|| server.inflight().enter(&caller.user, info)).transpose()?;
     authorize(server, caller, info, query)?;
     if info.slashes == Slashes::Leading {
         return Ok(plain::page_not_found());
     }
     let Some(row) = resource(&info.group, &info.version, &info.resource) else {
-        return plain::not_served(&info.group);
+        return Ok(plain::not_served(&info.group)?);
     };
     routes::check(request.method(), request.headers(), row, info)?;
     let query = Query::new(query);
@@ -180,22 +207,29 @@ async fn on_resource(
     let name = if collection { "" } else { info.name.as_str() };
     let target = Target::new(row, &info.subresource, namespace, name);
     deprecated::warn(caller, row);
-    if crate::streaming::is_streaming(&info.subresource) {
+    if streams {
         // It is several times the size of everything else, and every request would have room for it.
-        return Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request)).await;
+        return Ok(Box::pin(crate::streaming::serve(server, caller, &target, info, &query, request)).await?);
     }
     if info.verb == "watch" {
         let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, true)?;
         let options = options::narrow(options::list(&query, true)?, &info.name)?;
+        // Until what is there at its start has been sent it is a list.
+        let seat = server.inflight().enter(&caller.user, info)?;
         let watch = crate::verbs::watch::watch(server, caller, &target, &options).await?;
-        return Ok(stream::watch(watch, &target, wanted));
+        let initial = (!watch.is_initialized()).then(|| Initial::new(server.streams(), seat));
+        return Ok(stream::watch(watch, &target, wanted, initial));
     }
     let wanted = Wanted::new(request.headers(), &query, row, &info.subresource, false)?;
     let (parts, incoming) = request.into_parts();
     let asked = Asked::read(info, &target, &parts, &query)?;
     let body = match asked.has_body() {
-        true => body::read(incoming, server.config().max_body, caller.deadline).await?,
+        true => receive(server, caller, info, incoming).await?,
         false => Bytes::new(),
+    };
+    let _seat = match early {
+        Some(seat) => seat,
+        None => server.inflight().enter(&caller.user, info)?,
     };
     let (lanes, user, deadline) = (server.large().clone(), Str::new(&caller.user.name), caller.deadline);
     let always = inflight::is_system(&caller.user);
@@ -204,10 +238,10 @@ async fn on_resource(
         let call = asked.call(&target, &body, &query, caller)?;
         let reply = server.execute(caller, &target, call).await?;
         if !respond::is_large(&reply, &wanted) {
-            return respond::reply(reply, &target, &wanted);
+            return Ok(respond::reply(reply, &target, &wanted)?);
         }
         let work = async move { respond::reply(reply, &Target::new(row, &subresource, &namespace, &name), &wanted) };
-        return Box::pin(lanes.run(&user, always, deadline, work)).await;
+        return Ok(Box::pin(lanes.run(&user, always, deadline, work)).await?);
     }
     let (server, caller) = (server.clone(), Arc::clone(caller));
     let work = async move {
@@ -216,8 +250,19 @@ async fn on_resource(
         let reply = server.execute(&caller, &target, call).await?;
         respond::reply(reply, &target, &wanted)
     };
-    // The future of a large request is several times the size of all others; boxed, it does not enlarge the future of every request.
-    Box::pin(lanes.run(&user, always, deadline, work)).await
+    // It is several times the size of everything else, and every request would have room for it.
+    Ok(Box::pin(lanes.run(&user, always, deadline, work)).await?)
+}
+
+/// Reads a body before the request has a seat: whoever sends slowly takes room for bodies from itself, and nothing from those who wait for a seat.
+async fn receive(server: &Server, caller: &Caller, info: &RequestInfo, body: Incoming) -> Result<Bytes, Refused> {
+    if body.is_end_stream() {
+        return Ok(Bytes::new());
+    }
+    let max = server.config().max_body;
+    let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok()).unwrap_or(max);
+    let _room = server.inflight().body(&caller.user, info, length, max)?;
+    Ok(body::read(body, max, caller.deadline).await?)
 }
 
 /// Whether a call takes long: by its body, or by the object that it changes.
@@ -229,7 +274,8 @@ fn is_large(server: &Server, target: &Target<'_>, asked: &Asked, body: &Bytes) -
         return false;
     }
     let stored = target.key(target.name).ok().and_then(|key| server.view().get(&key));
-    stored.and_then(|entry| entry.bytes().map(|bytes| large::is_large_stored(bytes.len()))).unwrap_or(false)
+    // Its length, not its bytes: they may be where they are read from first, which makes it no shorter.
+    stored.is_some_and(|entry| large::is_large_stored(entry.length()))
 }
 
 fn authorize(server: &Server, caller: &Caller, info: &RequestInfo, query: &str) -> Result<(), Status> {

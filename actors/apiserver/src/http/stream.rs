@@ -12,6 +12,7 @@ use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::{Entry, EventKind};
 
 use super::accept::{Format, Transform, Wanted};
+use super::initial::Initial;
 use super::{Body, respond};
 use crate::table::{self, Style};
 use crate::target::Target;
@@ -32,15 +33,16 @@ struct Writer {
 
 /// The answer to a watch.
 #[must_use]
-pub fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted) -> Response<Body> {
+pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, initial: Option<Initial>) -> Response<Body> {
     let writer = Writer { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
-    let frames = stream::unfold((watch, writer), |(mut watch, mut writer)| async move {
+    let frames = stream::unfold((watch, writer, initial), |(mut watch, mut writer, initial)| async move {
         let deliveries = watch.next().await?;
         let mut out = BytesMut::new();
         for delivery in deliveries {
             out.put_slice(&writer.frame(delivery));
         }
-        Some((Ok::<_, super::BodyError>(Frame::data(out.freeze())), (watch, writer)))
+        let initial = initial.filter(|_| !watch.is_initialized());
+        Some((Ok::<_, super::BodyError>(Frame::data(out.freeze())), (watch, writer, initial)))
     });
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     let format = wanted.form.format;

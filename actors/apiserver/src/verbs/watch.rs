@@ -197,6 +197,12 @@ fn interest(target: &Target<'_>, selection: &Selection) -> Interest {
 }
 
 impl Watch {
+    /// Whether what was there at its start has been handed on.
+    #[must_use]
+    pub fn is_initialized(&self) -> bool {
+        self.initial.is_empty()
+    }
+
     /// What comes next, at least one delivery, every object with its body; `None` when the watch has ended in good order.
     pub async fn next(&mut self) -> Option<Vec<Delivery>> {
         let mut deliveries = self.some().await?;
