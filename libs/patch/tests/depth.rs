@@ -6,7 +6,7 @@ use oarlock_schema::Obj;
 use oarlock_testkit::work::too_steep;
 
 /// A stack on which a walk over a document as deep as is allowed has room, and one over forty thousand levels has not.
-const STACK: usize = 2 << 20;
+const STACK: usize = 512 << 10;
 
 fn config() -> Obj {
     let ty = oarlock_schema::type_of_kind("", "v1", "ConfigMap").unwrap();
