@@ -9,6 +9,7 @@ mod location;
 mod proxy;
 mod rewrite;
 mod send;
+mod tags;
 mod upgraded;
 
 use http::{Request, Response};

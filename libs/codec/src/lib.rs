@@ -25,5 +25,5 @@ mod wanted;
 pub mod yaml;
 
 pub use error::{DecodeError, Finding, FindingKind, handled_as, strict_error, unrecognized};
-pub use walk::{Decoded, Mode};
+pub use walk::{Decoded, MAX_DEPTH, Mode};
 pub use wanted::Wanted;

@@ -22,8 +22,8 @@ mod schema_or;
 pub(crate) use schema_or::schema_type;
 
 /// How deep a tree may be. Go allows 10,000 levels; no real object is near either limit, and everything that walks a tree
-/// recurses, on the stack of a request's task.
-pub(crate) const MAX_DEPTH: u32 = 400;
+/// recurses, on the stack of a request's task. What builds trees from other trees (patches, aliases) must keep to it too.
+pub const MAX_DEPTH: u32 = 400;
 
 /// As many findings as upstream reports at most.
 const MAX_FINDINGS: usize = 100;
@@ -69,6 +69,11 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
     pub(crate) fn new(src: S, mode: Mode) -> Self {
         let (strict, wanted) = (mode == Mode::Strict, Wanted::all());
         Self { src, findings: Vec::new(), finding_text: 0, saved: None, shadowed: false, wanted, strict, depth: 0 }
+    }
+
+    /// Reads leniently what lies so deep in another tree.
+    pub(crate) fn below(src: S, depth: u32) -> Self {
+        Self { depth, ..Self::new(src, Mode::Lenient) }
     }
 
     /// Reads the whole value as a struct of type `ty`.

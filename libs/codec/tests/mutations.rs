@@ -161,6 +161,57 @@ fn nesting_is_bounded_in_every_encoding() {
     }
 }
 
+/// So many lists in lists, in steps of as many as the text nests and an alias of the step before.
+fn aliases_in_lists(depth: usize) -> String {
+    let most = 150;
+    let mut text = "[&a0 []".to_owned();
+    for step in 1..=depth / most {
+        text += &format!(",&a{step} {}*a{}{}", "[".repeat(most), step - 1, "]".repeat(most));
+    }
+    text + "]"
+}
+
+/// A message as a field of another, by the number of the field.
+fn put(field: u8, message: &[u8], out: &mut Vec<u8>) {
+    out.push(field << 3 | 2);
+    let mut len = message.len();
+    while len >= 0x80 {
+        out.push(u8::try_from(len & 0x7f).unwrap() | 0x80);
+        len >>= 7;
+    }
+    out.push(u8::try_from(len).unwrap());
+    out.extend_from_slice(message);
+}
+
+/// So many ControllerRevisions, each of which is the data of another.
+fn revisions(depth: usize) -> Vec<u8> {
+    let mut meta = Vec::new();
+    put(1, b"apps/v1", &mut meta);
+    put(2, b"ControllerRevision", &mut meta);
+    let mut message = Vec::new();
+    for _ in 0..depth {
+        let mut unknown = Vec::new();
+        put(1, &meta, &mut unknown);
+        put(2, &message, &mut unknown);
+        let (mut raw, mut outer) = (Vec::new(), Vec::new());
+        put(1, &[&b"k8s\0"[..], &unknown].concat(), &mut raw);
+        put(2, &raw, &mut outer);
+        message = outer;
+    }
+    message
+}
+
+#[test]
+fn what_is_embedded_or_stands_for_something_counts_as_nested() {
+    for depth in [300, 600, 6_000] {
+        let yaml = yaml::decode_value(aliases_in_lists(depth).as_bytes(), Mode::Strict);
+        let text = yaml.as_ref().err().map(ToString::to_string);
+        assert_eq!(text.as_deref(), (depth != 300).then_some("yaml: exceeded max depth"), "{depth}");
+        let decoded = protobuf::decode_message(&revisions(depth), ty("apps/v1.ControllerRevision"));
+        assert_eq!(decoded.is_ok(), depth == 300, "{depth} {:?}", decoded.err());
+    }
+}
+
 #[test]
 fn json_read_as_yaml_is_the_same_whether_it_is_taken_for_json_or_not() {
     let mut read = 0;

@@ -3,7 +3,7 @@
 
 mod document;
 
-use oarlock_codec::{Mode, json};
+use oarlock_codec::{MAX_DEPTH, Mode, json};
 use oarlock_meta::{GroupResource, Status};
 use oarlock_schema::{Map, Str, Value};
 
@@ -18,8 +18,20 @@ const MAX_OPERATIONS: usize = 10_000;
 /// How many bytes all `copy` operations together may add (upstream `JSONPatchMaxCopyBytes`).
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
+/// How many values all `move` operations together may have measured: each moves as much as the document holds, and costs a few bytes.
+const MAX_MEASURED: usize = 10_000_000;
+
 /// An operation that does not apply. Upstream hides the reason from the client.
 struct Refused;
+
+/// What the operations of one patch have used up together.
+#[derive(Default)]
+struct Used {
+    /// Bytes that were copied.
+    copied: usize,
+    /// Values that were looked at to learn how deep they are.
+    measured: usize,
+}
 
 /// Applies `patch` to `doc`; also gives what strict decoding of the patch found.
 pub(crate) fn patch(doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<String>), Status> {
@@ -36,10 +48,10 @@ pub(crate) fn patch(doc: Value, patch: &[u8], mode: Mode) -> Result<(Value, Vec<
             "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}"
         )));
     }
-    let mut copied = 0;
+    let mut used = Used::default();
     let mut doc = Node::Closed(doc);
     for operation in operations {
-        apply(&mut doc, operation, &mut copied)
+        apply(&mut doc, operation, &mut used)
             .map_err(|Refused| Status::generic_server_response(422, "", &GroupResource::default(), "", "", 0, false))?;
     }
     Ok((doc.close(), found))
@@ -101,32 +113,67 @@ fn strange_members(operations: &[Value], mode: Mode) -> Vec<String> {
     found
 }
 
-fn apply(doc: &mut Node, operation: &Value, copied: &mut usize) -> Result<(), Refused> {
+fn apply(doc: &mut Node, operation: &Value, used: &mut Used) -> Result<(), Refused> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or_default();
     let path = text("path").ok_or(Refused);
     match text("op").unwrap_or_default() {
-        "add" => add(doc, path?, Node::Closed(value())),
+        "add" => {
+            let (path, value) = (path?, Node::Closed(value()));
+            fits(path, &value, &mut 0)?;
+            add(doc, path, value)
+        }
         "remove" => remove(doc, path?).map(drop),
-        "replace" => replace(doc, path?, value()),
+        "replace" => {
+            let (path, value) = (path?, Node::Closed(value()));
+            fits(path, &value, &mut 0)?;
+            replace(doc, path, value)
+        }
         "test" => test(doc, path?, operation.get("value")),
         "move" => {
             let from = text("from").ok_or(Refused)?;
             let moved = remove(doc, from)?;
-            add(doc, path?, moved)
+            let path = path?;
+            // No value lies too deep before, so none does after a move that is not downwards.
+            if depth_of(path) > depth_of(from) {
+                fits(path, &moved, &mut used.measured)?;
+                if used.measured > MAX_MEASURED {
+                    return Err(Refused);
+                }
+            }
+            add(doc, path, moved)
         }
         "copy" => {
             let from = text("from").ok_or(Refused)?;
+            let path = path?;
             let (container, key) = find(doc, from).ok_or(Refused)?;
-            let copy = get(container, &key)?.map(|node| node.copy()).unwrap_or_default();
-            *copied += size(&copy);
-            if *copied > MAX_COPIED {
+            let copy = match get(container, &key)? {
+                Some(node) => {
+                    // Before the copy is made: a value that is copied into its own deepest place doubles its depth.
+                    fits(path, node, &mut 0)?;
+                    node.copy()
+                }
+                None => Value::Null,
+            };
+            used.copied += size(&copy);
+            if used.copied > MAX_COPIED {
                 return Err(Refused);
             }
-            add(doc, path?, Node::Closed(copy))
+            add(doc, path, Node::Closed(copy))
         }
         _ => Err(Refused),
     }
+}
+
+/// How many lists and maps are around what a pointer leads to.
+fn depth_of(pointer: &str) -> usize {
+    memchr::memchr_iter(b'/', pointer.as_bytes()).count()
+}
+
+/// Whether the document stays as shallow as decoders leave it with `value` at `path`: all that walks a document recurses.
+fn fits(path: &str, value: &Node, measured: &mut usize) -> Result<(), Refused> {
+    let room = (MAX_DEPTH as usize).checked_sub(depth_of(path)).ok_or(Refused)?;
+    if value.fits(room, measured) { Ok(()) } else { Err(Refused) }
 }
 
 fn size(value: &Value) -> usize {
@@ -209,22 +256,22 @@ fn remove(doc: &mut Node, path: &str) -> Result<Node, Refused> {
     }
 }
 
-fn replace(doc: &mut Node, path: &str, value: Value) -> Result<(), Refused> {
+fn replace(doc: &mut Node, path: &str, value: Node) -> Result<(), Refused> {
     if path.is_empty() {
-        if !matches!(value, Value::Map(_) | Value::List(_)) {
+        if !matches!(value, Node::Closed(Value::Map(_) | Value::List(_))) {
             return Err(Refused);
         }
-        *doc = Node::Closed(value);
+        *doc = value;
         return Ok(());
     }
     let (container, key) = find(doc, path).ok_or(Refused)?;
     match container {
         Node::Map(map) => {
-            map.insert(key, Node::Closed(value));
+            map.insert(key, value);
         }
         Node::List(items) => {
             let at = index(&key, items.len()).ok_or(Refused)?;
-            *items.get_mut(at).ok_or(Refused)? = Node::Closed(value);
+            *items.get_mut(at).ok_or(Refused)? = value;
         }
         Node::Closed(_) => return Err(Refused),
     }

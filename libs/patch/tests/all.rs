@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod depth;
 mod kinds;
 mod lists;
 mod mutations;

@@ -1,52 +1,26 @@
 //! HTML, as far as links need it: a filter that passes every byte through, except for the values of attributes that hold links.
 //!
-//! Upstream parses and writes every tag anew with Go's tokenizer; here a tag changes only where a link changes. The longest tag that is parsed bounds the
-//! memory: a longer one passes unchanged.
+//! Upstream writes each tag anew with Go's tokenizer; here a tag changes only where a link does. Memory is bounded by the longest tag that is
+//! looked into: a longer one goes through as it is. Pages come from pods, which may be hostile: each byte is looked at once, or a few times where a
+//! mark may begin, however the page is cut into pieces and whatever never ends in it.
 
 use std::io::{self, Write};
-use std::ops::Range;
 
 use super::links::Through;
+use super::tags::{Reading, Tag};
 
 /// Length up to which a tag is parsed.
 const LONGEST: usize = 64 << 10;
 
-/// Which attributes hold links, by element (upstream: `atomsToAttrs`).
-const LINKS: &[(&str, &[&str])] = &[
-    ("a", &["href"]),
-    ("applet", &["codebase"]),
-    ("area", &["href"]),
-    ("audio", &["src"]),
-    ("base", &["href"]),
-    ("blockquote", &["cite"]),
-    ("body", &["background"]),
-    ("button", &["formaction"]),
-    ("command", &["icon"]),
-    ("del", &["cite"]),
-    ("embed", &["src"]),
-    ("form", &["action"]),
-    ("frame", &["longdesc", "src"]),
-    ("head", &["profile"]),
-    ("html", &["manifest"]),
-    ("iframe", &["longdesc", "src"]),
-    ("img", &["longdesc", "src", "usemap"]),
-    ("input", &["src", "usemap", "formaction"]),
-    ("ins", &["cite"]),
-    ("link", &["href"]),
-    ("object", &["classid", "codebase", "data", "usemap"]),
-    ("q", &["cite"]),
-    ("script", &["src"]),
-    ("source", &["src"]),
-    ("video", &["poster", "src"]),
-];
-
-/// Elements whose content is text: only their own end tag ends it.
+/// Elements in which nothing but their own end is a tag.
 const RAW: [&str; 8] = ["iframe", "noembed", "noframes", "script", "style", "textarea", "title", "xmp"];
 
 /// Where in a document the next byte is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Text,
+    /// Inside a start tag.
+    Tag,
     Comment,
     /// A declaration or an instruction, up to the next `>`.
     Declaration,
@@ -64,53 +38,94 @@ pub(super) struct Rewriter<W> {
     at: At,
     /// Bytes that cannot be passed on before more have come.
     pending: Vec<u8>,
+    /// The tag at the beginning of what is pending.
+    reading: Reading,
+    /// How many bytes have come.
+    taken: u64,
 }
 
 /// What to do with the beginning of the pending bytes.
 enum Step {
     /// This many bytes pass unchanged.
     Pass(usize, At),
-    /// A complete start tag.
-    Tag(Tag),
-    /// More bytes must come first.
+    /// A start tag begins.
+    Tag,
+    /// More has to come first.
     Wait,
 }
 
 impl<W: Write> Rewriter<W> {
     pub(super) fn new(out: W, through: Through) -> Self {
-        Self { out, through, at: At::Text, pending: Vec::new() }
+        Self { out, through, at: At::Text, pending: Vec::new(), reading: Reading::default(), taken: 0 }
     }
 
     pub(super) fn get_mut(&mut self) -> &mut W {
         &mut self.out
     }
 
-    /// Writes the pending bytes at the end of the document, and returns `out`.
+    /// How many bytes have come so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Writes what is left when nothing more comes, and gives back where it went.
     pub(super) fn finish(mut self) -> io::Result<W> {
         self.out.write_all(&self.pending)?;
         Ok(self.out)
     }
 
     fn advance(&mut self) -> io::Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        let mut rest = pending.as_slice();
-        while !rest.is_empty() {
-            match step(self.at, rest) {
-                Step::Wait => break,
-                Step::Pass(length, at) => {
-                    let (passed, after) = rest.split_at_checked(length.max(1)).unwrap_or((rest, &[]));
-                    self.out.write_all(passed)?;
-                    (rest, self.at) = (after, at);
-                }
-                Step::Tag(tag) => {
-                    let (text, after) = rest.split_at_checked(tag.length).unwrap_or((rest, &[]));
-                    self.tag(text, &tag)?;
-                    (rest, self.at) = (after, tag.then());
-                }
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut passed = 0;
+        while let Some(rest) = pending.get(passed..).filter(|rest| !rest.is_empty()) {
+            let length = if self.at == At::Tag { self.in_tag(rest)? } else { self.pass(rest)? };
+            match length {
+                Some(length) => passed += length,
+                None => break,
             }
         }
-        self.pending = rest.to_vec();
+        // What stays came last: if anything was passed, then all that had been pending before.
+        pending.drain(..passed.min(pending.len()));
+        self.pending = pending;
         Ok(())
+    }
+
+    /// Outside of tags; how much has gone out, `None` when more has to come first.
+    fn pass(&mut self, rest: &[u8]) -> io::Result<Option<usize>> {
+        match step(self.at, rest) {
+            Step::Wait => Ok(None),
+            Step::Tag => {
+                (self.at, self.reading) = (At::Tag, Reading::default());
+                Ok(Some(0))
+            }
+            Step::Pass(length, at) => {
+                let length = length.clamp(1, rest.len());
+                self.out.write_all(rest.get(..length).unwrap_or(rest))?;
+                self.at = at;
+                Ok(Some(length))
+            }
+        }
+    }
+
+    /// As [`Rewriter::pass`] inside a tag. Reading goes on where it stopped.
+    fn in_tag(&mut self, rest: &[u8]) -> io::Result<Option<usize>> {
+        if let Some(tag) = self.reading.read(rest) {
+            let length = tag.length.clamp(1, rest.len());
+            let text = rest.get(..length).unwrap_or(rest);
+            if self.reading.forgot() || length > LONGEST {
+                self.out.write_all(text)?;
+            } else {
+                self.tag(text, &tag)?;
+            }
+            self.at = then(&tag);
+            return Ok(Some(length));
+        }
+        if rest.len() <= LONGEST {
+            return Ok(None);
+        }
+        self.out.write_all(rest)?;
+        self.reading.forget();
+        Ok(Some(rest.len()))
     }
 
     fn tag(&mut self, text: &[u8], tag: &Tag) -> io::Result<()> {
@@ -129,6 +144,7 @@ impl<W: Write> Rewriter<W> {
 
 impl<W: Write> Write for Rewriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.taken += bytes.len() as u64;
         self.pending.extend_from_slice(bytes);
         self.advance()?;
         Ok(bytes.len())
@@ -142,6 +158,7 @@ impl<W: Write> Write for Rewriter<W> {
 fn step(at: At, rest: &[u8]) -> Step {
     match at {
         At::Text => text(rest),
+        At::Tag => Step::Tag,
         At::Plain => Step::Pass(rest.len(), at),
         At::Comment => until(at, rest, b"-->", At::Text),
         At::Declaration => until(at, rest, b">", At::Text),
@@ -196,106 +213,22 @@ fn text(rest: &[u8]) -> Step {
         // `<!-->` is a whole comment, so only `<!` is passed here: the dashes may belong to the comment's end.
         (Some(b'!'), Some(b'-'), Some(b'-')) => Step::Pass(2, At::Comment),
         (Some(b'!' | b'?'), ..) => Step::Pass(1, At::Declaration),
-        (Some(first), ..) if first.is_ascii_alphabetic() => match Tag::read(rest) {
-            Some(tag) => Step::Tag(tag),
-            None if rest.len() > LONGEST => Step::Pass(1, At::Text),
-            None => Step::Wait,
-        },
+        (Some(first), ..) if first.is_ascii_alphabetic() => Step::Tag,
         _ => Step::Pass(1, At::Text),
     }
 }
 
-/// A start tag.
-struct Tag {
-    /// From `<` to `>`, with both.
-    length: usize,
-    name: String,
-    /// The values that hold links.
-    links: Vec<Value>,
-}
-
-/// The value of an attribute.
-struct Value {
-    /// With its quotes.
-    outer: Range<usize>,
-    /// Without.
-    inner: Range<usize>,
-}
-
-impl Tag {
-    /// Reads the tag at the beginning of `text`; `None` when its end has not come yet.
-    fn read(text: &[u8]) -> Option<Self> {
-        let mut cursor = Cursor { text, at: 1 };
-        let name = cursor.word(|byte| !(byte.is_ascii_whitespace() || matches!(byte, b'/' | b'>')))?;
-        let name = String::from_utf8_lossy(text.get(name)?).to_ascii_lowercase();
-        let holders = LINKS.iter().find(|(element, _)| *element == name).map_or(&[][..], |(_, holders)| holders);
-        let mut links = Vec::new();
-        loop {
-            cursor.word(|byte| byte.is_ascii_whitespace() || byte == b'/')?;
-            if cursor.peek()? == b'>' {
-                return Some(Self { length: cursor.at + 1, name, links });
-            }
-            let start = cursor.at;
-            // The first byte always belongs to the name, even a `=`.
-            cursor.at += 1;
-            cursor.word(|byte| !(byte.is_ascii_whitespace() || matches!(byte, b'=' | b'/' | b'>')))?;
-            let holder = text.get(start..cursor.at)?;
-            let holds = holders.iter().any(|name| holder.eq_ignore_ascii_case(name.as_bytes()));
-            cursor.word(|byte| byte.is_ascii_whitespace())?;
-            if cursor.peek()? != b'=' {
-                continue;
-            }
-            cursor.at += 1;
-            cursor.word(|byte| byte.is_ascii_whitespace())?;
-            let value = cursor.value()?;
-            if holds {
-                links.push(value);
-            }
-        }
-    }
-
-    /// What its content is.
-    fn then(&self) -> At {
-        match RAW.iter().find(|raw| **raw == self.name) {
-            Some(raw) => At::Raw(raw),
-            None if self.name == "plaintext" => At::Plain,
-            None => At::Text,
-        }
+/// Where a document is behind a tag.
+fn then(tag: &Tag) -> At {
+    match RAW.iter().find(|raw| **raw == tag.name) {
+        Some(raw) => At::Raw(raw),
+        None if tag.name == "plaintext" => At::Plain,
+        None => At::Text,
     }
 }
 
-struct Cursor<'a> {
-    text: &'a [u8],
-    at: usize,
-}
-
-impl Cursor<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
-
-    /// The range of the bytes for which `part` holds; `None` when the text ends with them.
-    fn word(&mut self, part: impl Fn(u8) -> bool) -> Option<Range<usize>> {
-        let start = self.at;
-        while part(self.peek()?) {
-            self.at += 1;
-        }
-        Some(start..self.at)
-    }
-
-    fn value(&mut self) -> Option<Value> {
-        let quote = self.peek()?;
-        if !matches!(quote, b'"' | b'\'') {
-            let inner = self.word(|byte| !(byte.is_ascii_whitespace() || byte == b'>'))?;
-            return Some(Value { outer: inner.clone(), inner });
-        }
-        let start = self.at;
-        self.at += 1;
-        let inner = self.word(|byte| byte != quote)?;
-        self.at += 1;
-        Some(Value { outer: start..self.at, inner })
-    }
-}
+/// A reference is looked for up to this length; the longest name has 31 letters.
+const LONGEST_REFERENCE: usize = 40;
 
 /// Replaces the ampersand of a character reference that is not resolved here, so that the reference comes out unchanged. The character is for private use; no
 /// link contains it.
@@ -310,7 +243,9 @@ fn unescaped(text: &str) -> Option<String> {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('&') {
         out.push_str(before);
-        let reference = after.find(';').and_then(|end| Some((after.get(..end)?, after.get(end + 1..)?)));
+        let near = after.as_bytes().get(..LONGEST_REFERENCE).unwrap_or(after.as_bytes());
+        let end = memchr::memchr(b';', near);
+        let reference = end.and_then(|end| Some((after.get(..end)?, after.get(end + 1..)?)));
         let known = reference.and_then(|(name, behind)| Some((resolved(name)?, behind)));
         match (known, reference) {
             (Some((character, behind)), _) => {
@@ -367,6 +302,8 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use oarlock_testkit::work::too_steep;
+
     use super::*;
 
     fn rewritten(html: &str, piece: usize) -> String {
@@ -432,5 +369,46 @@ mod tests {
             rewriter.write_all(b"<a b=\"").unwrap();
             assert!(rewriter.pending.len() < 2 * LONGEST, "{}", rewriter.pending.len());
         }
+    }
+
+    #[test]
+    fn a_page_costs_no_more_than_its_length_whatever_never_ends_in_it() {
+        let pages: [fn(usize) -> String; 9] = [
+            |n| "<a".repeat(n),
+            |n| "<a href=/x ".repeat(n),
+            |n| format!("<a {}", "b='".repeat(n)),
+            |n| format!("<a href='{}'>", "&".repeat(n)),
+            |n| format!("<a href='/{};'>", "&".repeat(n)),
+            |n| format!("<a href='/{}'>", "&a".repeat(n)),
+            |n| "<!-".repeat(n),
+            |n| format!("<script>{}", "</scrip".repeat(n)),
+            |n| "<a href='/x'>".repeat(n),
+        ];
+        for (i, page) in pages.into_iter().enumerate() {
+            for (piece, n) in [(1, 100_000), (7, 100_000), (32 << 10, 400_000)] {
+                let steep = too_steep(n, page, |html| rewritten(html, piece).len());
+                assert_eq!(steep, None, "page {i} in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_tag_that_is_too_long_goes_through_as_it_is_up_to_its_end() {
+        let long = format!(r#"<script title="{}>" src="/x">"#, "b".repeat(LONGEST));
+        for piece in [1, 1000, 1 << 20] {
+            let html = format!(r#"{long}<a href="/x"></script><a href="/x">"#);
+            let expected = format!(r#"{long}<a href="/x"></script><a href="/p/x">"#);
+            assert!(rewritten(&html, piece) == expected, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn a_reference_is_looked_for_as_far_as_names_are_long() {
+        check(
+            r#"<a href="/x?a&CounterClockwiseContourIntegral;">"#,
+            r#"<a href="/p/x?a&CounterClockwiseContourIntegral;">"#,
+        );
+        let far = "b".repeat(100);
+        check(&format!(r#"<a href="/x?a&{far};">"#), &format!(r#"<a href="/p/x?a&amp;{far};">"#));
     }
 }

@@ -15,8 +15,11 @@ use super::html::Rewriter;
 use super::links::Through;
 use crate::http::{Body, BodyError};
 
-/// How many compressed bytes are taken in one step: deflate expands them at most about a thousandfold.
+/// So much is taken in one step at most. A decoder takes less when it makes a buffer full of it, which has 32 KiB.
 const STEP: usize = 4 << 10;
+
+/// After so many bytes of page, compressed or not, others have a turn: a little that has come may become a thousand times as much.
+const TURN: u64 = 64 << 10;
 
 /// The answer with its links rewritten, if it is HTML in an encoding that is known; else as it is.
 pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body> {
@@ -39,7 +42,7 @@ pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body>
     };
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
-    let begun = Passing { body, rest: Bytes::new(), pipe: Some(pipe) };
+    let begun = Passing { body, rest: Bytes::new(), pipe: Some(pipe), turn: 0 };
     let frames = stream::unfold(begun, |mut passing| async move {
         let next = passing.next().await?;
         Some((next.map(Frame::data), passing))
@@ -58,8 +61,8 @@ enum Pipe {
 }
 
 impl Pipe {
-    /// Takes a part, and gives what came out.
-    fn write(self, part: &[u8]) -> io::Result<(Self, Vec<u8>)> {
+    /// Takes some of a part, and gives what came out.
+    fn write(self, part: &[u8]) -> io::Result<Written> {
         let mut pipe = match self {
             // Method 8 with a window of 32 KiB; a bare stream would begin with a block that its writer left uncompressed and padded.
             Self::Unknown(through) if part.first() == Some(&0x78) => {
@@ -72,27 +75,32 @@ impl Pipe {
             }
             known => known,
         };
-        let out = match &mut pipe {
-            Self::Plain(rewriter) => {
-                rewriter.write_all(part)?;
-                rewriter.get_mut()
-            }
-            Self::Gzip(decoder) => {
-                decoder.write_all(part)?;
-                decoder.get_mut().get_mut().get_mut()
-            }
-            Self::Zlib(decoder) => {
-                decoder.write_all(part)?;
-                decoder.get_mut().get_mut().get_mut()
-            }
-            Self::Deflate(decoder) => {
-                decoder.write_all(part)?;
-                decoder.get_mut().get_mut().get_mut()
-            }
+        let before = pipe.page();
+        // One step each, not all of the part, for a step makes no more than a buffer full.
+        let (taken, out) = match &mut pipe {
+            Self::Plain(rewriter) => (rewriter.write(part)?, rewriter.get_mut()),
+            Self::Gzip(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
+            Self::Zlib(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
+            Self::Deflate(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
             Self::Unknown(_) => return Err(io::Error::other("an encoding that has not been told")),
         };
+        if taken == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
         let out = std::mem::take(out);
-        Ok((pipe, out))
+        let page = pipe.page() - before;
+        Ok(Written { pipe, taken, out, page })
+    }
+
+    /// How many bytes of page have come so far.
+    fn page(&self) -> u64 {
+        match self {
+            Self::Plain(rewriter) => rewriter.taken(),
+            Self::Gzip(decoder) => decoder.get_ref().taken(),
+            Self::Unknown(_) => 0,
+            Self::Zlib(decoder) => decoder.get_ref().taken(),
+            Self::Deflate(decoder) => decoder.get_ref().taken(),
+        }
     }
 
     /// What is left.
@@ -107,6 +115,16 @@ impl Pipe {
     }
 }
 
+/// What one step did.
+struct Written {
+    pipe: Pipe,
+    /// So much of the part was taken.
+    taken: usize,
+    out: Vec<u8>,
+    /// So many bytes of page came of it.
+    page: u64,
+}
+
 /// An answer that passes.
 struct Passing {
     body: Body,
@@ -114,11 +132,17 @@ struct Passing {
     rest: Bytes,
     /// `None` at the end.
     pipe: Option<Pipe>,
+    /// How many bytes of page came since others had a turn.
+    turn: u64,
 }
 
 impl Passing {
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
+            if self.turn >= TURN {
+                self.turn = 0;
+                tokio::task::yield_now().await;
+            }
             let pipe = self.pipe.take()?;
             while self.rest.is_empty() {
                 match self.body.frame().await {
@@ -127,19 +151,18 @@ impl Passing {
                     Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
                 }
             }
-            let length = self.rest.len().min(STEP);
-            let written = pipe.write(self.rest.get(..length).unwrap_or_default());
-            self.rest.advance(length);
-            let (pipe, out) = match written {
+            let part = self.rest.get(..self.rest.len().min(STEP)).unwrap_or_default();
+            let Written { pipe, taken, out, page } = match pipe.write(part) {
                 Ok(written) => written,
                 Err(error) => return end(Err(error)),
             };
+            self.rest.advance(taken.min(self.rest.len()));
             self.pipe = Some(pipe);
+            // Compressed bytes of which no page comes are work too.
+            self.turn += page.max(taken as u64);
             if !out.is_empty() {
                 return Some(Ok(out.into()));
             }
-            // A few bytes may expand to many, so other tasks get a turn in between.
-            tokio::task::yield_now().await;
         }
     }
 }
@@ -158,6 +181,9 @@ fn end(last: io::Result<Vec<u8>>) -> Option<Result<Bytes, BodyError>> {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::task::Poll;
+
+    use hyper::body::Body as _;
 
     use super::*;
     use crate::http::full;
@@ -238,5 +264,44 @@ mod tests {
             largest = largest.max(frame.unwrap().into_data().unwrap().len());
         }
         assert!(largest < 1 << 20, "{largest}");
+    }
+
+    /// Polls an answer to its end; how often it let others have a turn, and what came.
+    fn turns(mut body: Body) -> (usize, Vec<u8>) {
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let (mut turns, mut came) = (0, Vec::new());
+        loop {
+            match std::pin::Pin::new(&mut body).poll_frame(&mut cx) {
+                Poll::Pending => turns += 1,
+                Poll::Ready(Some(frame)) => came.extend_from_slice(&frame.unwrap().into_data().unwrap()),
+                Poll::Ready(None) => return (turns, came),
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_lets_others_have_a_turn_by_what_it_decompresses_to() {
+        let size = 16 << 20;
+        let least = size / (TURN as usize + (64 << 10));
+        for text in [" ", "<a ", "&"] {
+            let page = text.repeat(size / text.len());
+            let (turned, _) = turns(html(answer("text/html", "", page.clone().into()), through()).into_body());
+            assert!(turned >= least, "{text} {turned}");
+
+            let (mut gzip, mut zlib) = (Vec::new(), Vec::new());
+            GzEncoder::new(&mut gzip, Compression::best()).write_all(page.as_bytes()).unwrap();
+            ZlibEncoder::new(&mut zlib, Compression::best()).write_all(page.as_bytes()).unwrap();
+            assert!(gzip.len() < size / 500);
+            for (encoding, body) in [("gzip", gzip), ("deflate", zlib)] {
+                let (turned, came) = turns(html(answer("text/html", encoding, body), through()).into_body());
+                assert!(turned >= least, "{text} {encoding} {turned}");
+                let mut whole = Vec::new();
+                match encoding {
+                    "gzip" => flate2::read::MultiGzDecoder::new(came.as_slice()).read_to_end(&mut whole).unwrap(),
+                    _ => flate2::read::ZlibDecoder::new(came.as_slice()).read_to_end(&mut whole).unwrap(),
+                };
+                assert!(whole == page.as_bytes(), "{text} {encoding}");
+            }
+        }
     }
 }

@@ -27,13 +27,19 @@ pub fn peek_gvk(body: &[u8]) -> Result<Peeked, DecodeError> {
 /// # Errors
 /// [`DecodeError::Kind`] when there is no envelope, [`DecodeError::Value`] when the message is malformed.
 pub fn decode(body: &[u8], ty: TypeRef) -> Result<Decoded<Obj>, DecodeError> {
+    let value = decode_at(body, ty, 0).map_err(|error| *error)?;
+    Ok(Decoded { value, findings: Vec::new() })
+}
+
+/// As [`decode`] for an object that lies so deep in another one: embedded objects may embed others.
+pub(super) fn decode_at(body: &[u8], ty: TypeRef, depth: u32) -> Result<Obj, Bad> {
     let opened = envelope::open(body)?;
-    let mut root = decode_message(opened.raw, ty)?;
+    let mut root = structure(opened.raw, plan(ty), Struct::with_capacity(ty, 8), depth)?;
     if !opened.kind.is_empty() && !opened.api_version.is_empty() {
         root.set_name("kind", opened.kind);
         root.set_name("apiVersion", opened.api_version);
     }
-    Ok(Decoded { value: Obj::from_root(stamp(root)), findings: Vec::new() })
+    Ok(Obj::from_root(stamp(root)))
 }
 
 /// Decodes a bare message as a struct of type `ty`, in canonical form.

@@ -11,7 +11,7 @@ use super::wire::{BYTES, Bad, Field, Reader, malformed, put_bytes, put_int, put_
 use crate::error::DecodeError;
 use crate::json::{self, number, utf8};
 use crate::source::Source as _;
-use crate::walk::{Mode, Walk, schema_type};
+use crate::walk::{Walk, schema_type};
 
 /// Seconds since 1970 at which the years that RFC 3339 can write begin and end.
 const YEARS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
@@ -44,7 +44,7 @@ pub(super) fn decode(shape: &Shape, bytes: &[u8], depth: u32) -> Result<Value, B
         }
         Shape::RawExtension | Shape::Json => {
             let raw = text_field(bytes, 1)?;
-            if raw.is_empty() { Ok(Value::Null) } else { embedded(raw) }
+            if raw.is_empty() { Ok(Value::Null) } else { embedded(raw, depth) }
         }
         _ => schema_or(shape, bytes, depth),
     }
@@ -117,16 +117,16 @@ fn embedded_text(raw: &[u8]) -> Result<Value, Bad> {
 }
 
 /// Embedded JSON, or an embedded object in protobuf.
-fn embedded(raw: &[u8]) -> Result<Value, Bad> {
+fn embedded(raw: &[u8], depth: u32) -> Result<Value, Bad> {
     if raw.starts_with(&envelope::MAGIC) {
         let opened = envelope::open(raw)?;
         let gvk = opened.gvk()?;
         let known = oarlock_schema::type_of_kind(&gvk.group_version.group, &gvk.group_version.version, &gvk.kind);
         let ty = known.ok_or_else(|| malformed("embedded object of an unknown kind"))?;
-        return Ok(Value::Struct(super::decode::decode(raw, ty)?.value.into_root()));
+        return Ok(Value::Struct(super::decode::decode_at(raw, ty, depth + 1)?.into_root()));
     }
     let text = utf8(raw);
-    let mut walk = Walk::new(json::text::Text::new(&text), Mode::Lenient);
+    let mut walk = Walk::below(json::text::Text::new(&text), depth + 1);
     match walk.any(&crate::frame::Frame::ROOT, true) {
         Ok(value) if walk.src.at_end() => Ok(value),
         _ => Err(Box::new(json::bad_syntax(raw))),

@@ -75,8 +75,8 @@ fn refuse(why: impl std::fmt::Display) -> DecodeError {
 struct Reader {
     strict: bool,
     open: Vec<Open>,
-    /// Finished anchored values with their sizes; `None` while one is open.
-    anchors: BTreeMap<usize, Option<(Value, usize)>>,
+    /// Finished anchored values with their extents; `None` while one is open.
+    anchors: BTreeMap<usize, Option<(Value, Extent)>>,
     copies: usize,
     /// Lines about keys that stand twice.
     twice: String,
@@ -87,8 +87,27 @@ struct Reader {
 struct Open {
     node: Node,
     anchor: usize,
-    /// Values inside so far, itself included.
+    /// Of what is inside so far, itself included.
+    extent: Extent,
+}
+
+/// How much a value is.
+#[derive(Clone, Copy)]
+struct Extent {
+    /// Values, itself included.
     size: usize,
+    /// Lists and maps around its deepest value, itself included.
+    depth: usize,
+}
+
+impl Extent {
+    const SCALAR: Self = Self { size: 1, depth: 0 };
+    const EMPTY: Self = Self { size: 1, depth: 1 };
+
+    fn add(&mut self, inner: Self) {
+        self.size += inner.size;
+        self.depth = self.depth.max(1 + inner.depth);
+    }
 }
 
 enum Node {
@@ -125,19 +144,23 @@ impl Reader {
                 }
                 let value = scalar(&text, plain, tag.as_deref())?;
                 if anchor != 0 {
-                    self.anchors.insert(anchor, Some((value.clone(), 1)));
+                    self.anchors.insert(anchor, Some((value.clone(), Extent::SCALAR)));
                 }
-                self.put(value, 1, line)?;
+                self.put(value, Extent::SCALAR, line)?;
             }
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some(Some((value, size))) => {
-                    let (value, size) = (value, *size);
-                    self.copies += size;
+                Some(Some((value, extent))) => {
+                    let extent = *extent;
+                    self.copies += extent.size;
                     if self.copies > MAX_COPIES {
                         return Err(refuse("document contains excessive aliasing"));
                     }
+                    // Aliases of values that hold aliases nest deeper than the text does.
+                    if self.open.len() + extent.depth > MAX_DEPTH as usize {
+                        return Err(refuse("exceeded max depth"));
+                    }
                     let value = value.clone();
-                    self.put(value, size, line)?;
+                    self.put(value, extent, line)?;
                 }
                 Some(None) => return Err(refuse("anchor value contains itself")),
                 None => return Err(refuse("unknown anchor referenced")),
@@ -156,24 +179,24 @@ impl Reader {
         if anchor != 0 {
             self.anchors.insert(anchor, None);
         }
-        self.open.push(Open { node, anchor, size: 1 });
+        self.open.push(Open { node, anchor, extent: Extent::EMPTY });
         Ok(())
     }
 
     fn end(&mut self, line: usize) -> Result<(), DecodeError> {
-        let Some(Open { node, anchor, size }) = self.open.pop() else { return Ok(()) };
+        let Some(Open { node, anchor, extent }) = self.open.pop() else { return Ok(()) };
         let value = match node {
             Node::List(items) => Value::List(items),
             Node::Map { entries, merged, .. } => Value::Map(merge(entries, merged)?),
         };
         if anchor != 0 {
-            self.copies += size;
+            self.copies += extent.size;
             if self.copies > MAX_COPIES {
                 return Err(refuse("document contains excessive aliasing"));
             }
-            self.anchors.insert(anchor, Some((value.clone(), size)));
+            self.anchors.insert(anchor, Some((value.clone(), extent)));
         }
-        self.put(value, size, line)
+        self.put(value, extent, line)
     }
 
     fn wants_key(&self) -> bool {
@@ -187,7 +210,7 @@ impl Reader {
     }
 
     /// Puts a finished value where it belongs.
-    fn put(&mut self, value: Value, size: usize, line: usize) -> Result<(), DecodeError> {
+    fn put(&mut self, value: Value, extent: Extent, line: usize) -> Result<(), DecodeError> {
         if self.wants_key() {
             let quoted = matches!(value, Value::Str(_));
             let key = Key::Name(key_text(value)?, quoted);
@@ -198,7 +221,7 @@ impl Reader {
             self.done = Some(value);
             return Ok(());
         };
-        open.size += size;
+        open.extent.add(extent);
         match &mut open.node {
             Node::List(items) => items.push(value),
             Node::Map { entries, key, merged, keys } => match key.take() {

@@ -49,6 +49,20 @@ impl Node {
         }
     }
 
+    /// Whether it has at most so many levels of lists and maps; looks no deeper, and counts what it looks at.
+    pub(super) fn fits(&self, room: usize, measured: &mut usize) -> bool {
+        if let Self::Closed(value) = self {
+            return fits(value, room, measured);
+        }
+        *measured += 1;
+        let Some(room) = room.checked_sub(1) else { return false };
+        match self {
+            Self::Closed(_) => true,
+            Self::Map(map) => map.values().all(|node| node.fits(room, measured)),
+            Self::List(list) => list.pieces.iter().flatten().all(|node| node.fits(room, measured)),
+        }
+    }
+
     /// JSON equality with a value.
     pub(super) fn same(&self, other: &Value) -> bool {
         match (self, other) {
@@ -61,6 +75,18 @@ impl Node {
             }
             _ => false,
         }
+    }
+}
+
+/// As [`Node::fits`].
+fn fits(value: &Value, room: usize, measured: &mut usize) -> bool {
+    *measured += 1;
+    match (value, room.checked_sub(1)) {
+        (Value::Map(map), Some(room)) => map.iter().all(|(_, value)| fits(value, room, measured)),
+        (Value::List(items), Some(room)) => items.iter().all(|value| fits(value, room, measured)),
+        (Value::Struct(node), Some(room)) => node.iter().all(|(_, value)| fits(value, room, measured)),
+        (Value::Map(_) | Value::List(_) | Value::Struct(_), None) => false,
+        _ => true,
     }
 }
 

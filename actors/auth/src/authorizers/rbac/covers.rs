@@ -1,10 +1,12 @@
 //! Whether one set of rules includes another (upstream: `component-helpers/auth/rbac/validation`): the requested rules are broken
 //! into atoms of one verb, one group, one resource and at most one name, and each atom must be allowed by one held rule.
 //!
-//! A rule of two kilobytes can have a million atoms, one of a megabyte more than can be counted. So values that the same held rules allow are looked at once,
-//! combinations that one held rule allows as a whole are not enumerated, and the number of listed atoms and of steps is bounded: beyond the bounds the answer
-//! is a refusal whose list is incomplete.
+//! A rule of two kilobytes has a million atoms, one of a megabyte more than can be counted. So values that the same held rules include are judged
+//! once, whole branches of atoms that one held rule includes are not opened, and both the atoms that are listed and the steps that are taken are
+//! bounded: beyond, the answer is a refusal that does not list everything. Whatever is done once for each requested value counts its steps, and the
+//! rules that include all values of a field are not looked through for each of them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use compact_str::CompactString;
@@ -16,7 +18,7 @@ use super::rule::{ALL, PolicyRule, path_matches};
 pub(super) const MAX_MISSING: usize = 10_000;
 
 /// How many steps one comparison may take; a step looks at one held rule for one value.
-const MAX_STEPS: usize = 4_000_000;
+pub(super) const MAX_STEPS: usize = 4_000_000;
 
 /// The part of the requested rules that is not held.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,36 +40,21 @@ impl Missing {
 /// The part of `requested` that the rules `held` do not allow.
 #[must_use]
 pub fn covers(held: &[PolicyRule], requested: &[PolicyRule]) -> Missing {
+    counted(held, requested).0
+}
+
+/// As [`covers`], with how many steps are left.
+pub(super) fn counted(held: &[PolicyRule], requested: &[PolicyRule]) -> (Missing, usize) {
     let index = Index::of(held);
     let mut search = Search { missing: Missing::default(), steps: MAX_STEPS };
     for rule in requested {
+        search.resources(&index, rule);
+        search.urls(&index, rule);
         if search.missing.cut {
             break;
         }
-        let verbs = || Dimension::of(&rule.verbs, |verb| index.verbs.of(verb));
-        let groups = Dimension::of(&rule.api_groups, |group| index.groups.of(group));
-        let resources = Dimension::of(&rule.resources, |resource| index.of_resource(resource));
-        let (start, names) = if rule.resource_names.is_empty() {
-            (index.unnamed.clone(), None)
-        } else {
-            (index.all.clone(), Some(Dimension::of(&rule.resource_names, |name| index.of_name(name))))
-        };
-        let dimensions: Vec<Dimension<'_>> = [groups, resources, verbs()].into_iter().chain(names).collect();
-        search.among(&dimensions, start, &|values| PolicyRule {
-            verbs: one(values, 2),
-            api_groups: one(values, 0),
-            resources: one(values, 1),
-            resource_names: one(values, 3),
-            ..PolicyRule::default()
-        });
-        let urls = Dimension::of(&rule.non_resource_urls, |url| index.of_url(url));
-        search.among(&[urls, verbs()], index.unnamed.clone(), &|values| PolicyRule {
-            verbs: one(values, 1),
-            non_resource_urls: one(values, 0),
-            ..PolicyRule::default()
-        });
     }
-    search.missing
+    (search.missing, search.steps)
 }
 
 fn one(values: &[&CompactString], at: usize) -> Vec<CompactString> {
@@ -77,13 +64,39 @@ fn one(values: &[&CompactString], at: usize) -> Vec<CompactString> {
 /// Positions of held rules, sorted.
 type Rules = Vec<u32>;
 
-fn both(a: &Rules, b: &Rules) -> Rules {
-    let mut other = b.iter().peekable();
-    let shared = a.iter().filter(|rule| {
-        while other.next_if(|next| next < rule).is_some() {}
-        other.peek() == Some(rule)
-    });
-    shared.copied().collect()
+/// From how many times as many rules on it pays to look each of the fewer ones up.
+const FEW: usize = 16;
+
+/// The rules that are in both sets.
+fn common<'r>(a: &'r [u32], b: &'r [u32]) -> impl Iterator<Item = u32> + use<'r> {
+    let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let look_up = few.len() * FEW < many.len();
+    let mut others = many.iter().peekable();
+    few.iter().copied().filter(move |rule| {
+        if look_up {
+            return many.binary_search(rule).is_ok();
+        }
+        while others.next_if(|next| *next < rule).is_some() {}
+        others.peek() == Some(&rule)
+    })
+}
+
+fn both(a: &[u32], b: &[u32]) -> Rules {
+    common(a, b).collect()
+}
+
+/// How many steps [`common`] takes.
+fn steps_of(a: &[u32], b: &[u32]) -> usize {
+    1 + (a.len() + b.len()).min(FEW * a.len().min(b.len()))
+}
+
+fn united(mut a: Rules, b: &[u32]) -> Rules {
+    if !b.is_empty() {
+        a.extend_from_slice(b);
+        a.sort_unstable();
+        a.dedup();
+    }
+    a
 }
 
 /// For each word of one field, the held rules that contain it.
@@ -102,21 +115,9 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn exactly(&self, word: &str) -> Rules {
-        self.exact.get(word).cloned().unwrap_or_default()
+    fn exactly(&self, word: &str) -> &[u32] {
+        self.exact.get(word).map(Vec::as_slice).unwrap_or_default()
     }
-
-    /// The rules with the word or the wildcard.
-    fn of(&self, word: &str) -> Rules {
-        united([self.exactly(word), self.exactly(ALL)])
-    }
-}
-
-fn united<const N: usize>(sets: [Rules; N]) -> Rules {
-    let mut out: Rules = sets.into_iter().flatten().collect();
-    out.sort_unstable();
-    out.dedup();
-    out
 }
 
 /// The held rules, indexed by the words of their fields.
@@ -130,6 +131,8 @@ struct Index<'a> {
     /// Rules without `resourceNames`, which allow all objects.
     unnamed: Rules,
     all: Rules,
+    /// One rule is about every verb on every object.
+    everything: bool,
 }
 
 impl<'a> Index<'a> {
@@ -146,45 +149,38 @@ impl<'a> Index<'a> {
             }
             out.all.push(at);
         }
+        let about_all = |rule: &PolicyRule| {
+            let has = |words: &[CompactString]| words.iter().any(|word| word == ALL);
+            rule.resource_names.is_empty() && has(&rule.verbs) && has(&rule.api_groups) && has(&rule.resources)
+        };
+        out.everything = held.iter().any(about_all);
         out
     }
 
-    /// The rules that allow a resource: `pods/log` is allowed by itself, by `*` and by `*/log`.
-    fn of_resource(&self, resource: &str) -> Rules {
-        let below = resource.split_once('/').map(|(_, below)| self.resources.exactly(&format!("{ALL}/{below}")));
-        united([self.resources.of(resource), below.unwrap_or_default()])
-    }
-
-    fn of_name(&self, name: &str) -> Rules {
-        united([self.names.exactly(name), self.unnamed.clone()])
+    /// `pods/log` is included in itself, in `*` and in `*/log`.
+    fn of_resource(&self, resource: &str) -> Cow<'_, [u32]> {
+        let exact = self.resources.exactly(resource);
+        match resource.split_once('/') {
+            Some((_, below)) => united(exact.to_vec(), self.resources.exactly(&format!("{ALL}/{below}"))).into(),
+            None => exact.into(),
+        }
     }
 
     fn of_url(&self, url: &str) -> Rules {
-        united([self.urls.iter().filter(|(rule, _)| path_matches(rule, url)).map(|(_, at)| *at).collect()])
+        let rules = self.urls.iter().filter(|(rule, _)| path_matches(rule, url)).map(|(_, at)| *at).collect();
+        let mut rules: Rules = rules;
+        rules.dedup();
+        rules
     }
 }
 
 /// The values of one field of a requested rule, grouped into classes: values of one class are allowed by the same held rules.
 struct Dimension<'a> {
     values: Vec<(&'a CompactString, usize)>,
-    classes: Vec<Rules>,
-}
-
-impl<'a> Dimension<'a> {
-    fn of(values: &'a [CompactString], rules_of: impl Fn(&str) -> Rules) -> Self {
-        let mut known: HashMap<Rules, usize> = HashMap::new();
-        let mut classes = Vec::new();
-        let class_of = |value: &'a CompactString| {
-            let rules = rules_of(value);
-            let class = *known.entry(rules).or_insert_with_key(|rules| {
-                classes.push(rules.clone());
-                classes.len() - 1
-            });
-            (value, class)
-        };
-        let values = values.iter().map(class_of).collect();
-        Self { values, classes }
-    }
+    /// The rules that include a value by what they say about it.
+    classes: Vec<Cow<'a, [u32]>>,
+    /// The rules that include every value.
+    always: &'a [u32],
 }
 
 type Make<'m> = &'m dyn Fn(&[&CompactString]) -> PolicyRule;
@@ -195,19 +191,105 @@ struct Search {
 }
 
 impl Search {
-    /// Looks for atoms that none of `rules` allows, among all combinations of the dimensions' values.
-    fn among(&mut self, dimensions: &[Dimension<'_>], rules: Rules, make: Make<'_>) {
-        if dimensions.iter().any(|dimension| dimension.values.is_empty()) {
+    fn resources(&mut self, index: &Index<'_>, rule: &PolicyRule) {
+        if index.everything {
             return;
         }
-        // For each depth, the rules that allow every value of this dimension and of all that follow it.
-        let mut whole = vec![rules.clone()];
+        let start = if rule.resource_names.is_empty() { &index.unnamed } else { &index.all };
+        let mut dimensions = vec![
+            self.words(&rule.api_groups, &index.groups),
+            self.dimension(&rule.resources, index.resources.exactly(ALL), 0, |resource| index.of_resource(resource)),
+            self.words(&rule.verbs, &index.verbs),
+        ];
+        if !rule.resource_names.is_empty() {
+            let names = |name: &str| index.names.exactly(name).into();
+            dimensions.push(self.dimension(&rule.resource_names, &index.unnamed, 0, names));
+        }
+        self.among(&dimensions, start, &|values| PolicyRule {
+            verbs: one(values, 2),
+            api_groups: one(values, 0),
+            resources: one(values, 1),
+            resource_names: one(values, 3),
+            ..PolicyRule::default()
+        });
+    }
+
+    fn urls(&mut self, index: &Index<'_>, rule: &PolicyRule) {
+        if rule.non_resource_urls.is_empty() {
+            return;
+        }
+        let urls = self.dimension(&rule.non_resource_urls, &[], index.urls.len(), |url| index.of_url(url).into());
+        let dimensions = [urls, self.words(&rule.verbs, &index.verbs)];
+        self.among(&dimensions, &index.unnamed, &|values| PolicyRule {
+            verbs: one(values, 1),
+            non_resource_urls: one(values, 0),
+            ..PolicyRule::default()
+        });
+    }
+
+    /// The rules with the word or the wildcard.
+    fn words<'a>(&mut self, values: &'a [CompactString], words: &'a Words<'_>) -> Dimension<'a> {
+        self.dimension(values, words.exactly(ALL), 0, |word| words.exactly(word).into())
+    }
+
+    /// `each` is how many steps it takes to find the rules of a value, besides one for each that is found.
+    fn dimension<'a>(
+        &mut self,
+        values: &'a [CompactString],
+        always: &'a [u32],
+        each: usize,
+        rules_of: impl Fn(&str) -> Cow<'a, [u32]>,
+    ) -> Dimension<'a> {
+        let mut known: HashMap<Cow<'a, [u32]>, usize> = HashMap::new();
+        let mut out = Dimension { values: Vec::new(), classes: Vec::new(), always };
+        for value in values {
+            if self.missing.cut {
+                break;
+            }
+            let rules = rules_of(value);
+            self.step(1 + each + rules.len());
+            let class = *known.entry(rules).or_insert_with_key(|rules| {
+                out.classes.push(rules.clone());
+                out.classes.len() - 1
+            });
+            out.values.push((value, class));
+        }
+        out
+    }
+
+    /// Looks for atoms among all combinations of the dimensions' values that none of `rules` includes.
+    fn among(&mut self, dimensions: &[Dimension<'_>], rules: &[u32], make: Make<'_>) {
+        if self.missing.cut || dimensions.iter().any(|dimension| dimension.values.is_empty()) {
+            return;
+        }
+        // Per depth, the rules that include every value of this dimension and of those below.
+        let mut whole: Vec<Rules> = Vec::new();
         for dimension in dimensions.iter().rev() {
-            let below = whole.last().cloned().unwrap_or_default();
-            whole.push(dimension.classes.iter().fold(below, |all, class| both(&all, class)));
+            let below = whole.last().map_or(rules, Vec::as_slice);
+            let each = self.in_each(below, &dimension.classes);
+            self.step(steps_of(below, dimension.always));
+            whole.push(united(each, &both(below, dimension.always)));
         }
         whole.reverse();
-        self.descend(dimensions, &whole, &rules, &mut Vec::new(), make);
+        self.descend(dimensions, &whole, rules, &mut Vec::new(), make);
+    }
+
+    /// The rules that are in each class; none of them when the steps do not suffice.
+    fn in_each(&mut self, rules: &[u32], classes: &[Cow<'_, [u32]>]) -> Rules {
+        let Some((first, others)) = classes.split_first() else { return Rules::new() };
+        self.step(steps_of(rules, first));
+        let mut each = both(rules, first);
+        for class in others {
+            if each.is_empty() {
+                break;
+            }
+            self.step(steps_of(&each, class));
+            if self.missing.cut {
+                return Rules::new();
+            }
+            each = both(&each, class);
+        }
+        each
     }
 
     /// Adds the missing atoms that begin with the values `chosen`, which `rules` allow so far. Returns whether there are any.
@@ -215,7 +297,7 @@ impl Search {
         &mut self,
         dimensions: &[Dimension<'a>],
         whole: &[Rules],
-        rules: &Rules,
+        rules: &[u32],
         chosen: &mut Vec<&'a CompactString>,
         make: Make<'_>,
     ) -> bool {
@@ -225,22 +307,25 @@ impl Search {
             }
             return rules.is_empty();
         };
-        if !both(rules, covering).is_empty() {
+        self.step(steps_of(rules, covering) + steps_of(rules, dimension.always));
+        if common(rules, covering).next().is_some() {
             return false;
         }
+        let always = both(rules, dimension.always);
         let mut covered = vec![false; dimension.classes.len()];
         let mut any = false;
         for (value, class) in &dimension.values {
             if self.missing.cut {
                 return true;
             }
-            let Some(with) = dimension.classes.get(*class) else { continue };
-            self.step(1 + rules.len() + with.len());
+            let Some(exact) = dimension.classes.get(*class) else { continue };
+            self.step(1);
             if covered.get(*class).copied().unwrap_or_default() {
                 continue;
             }
+            self.step(steps_of(rules, exact) + always.len());
             chosen.push(value);
-            let found = self.descend(rest, whole, &both(rules, with), chosen, make);
+            let found = self.descend(rest, whole, &united(both(rules, exact), &always), chosen, make);
             chosen.pop();
             any |= found;
             if let Some(covered) = covered.get_mut(*class) {

@@ -370,6 +370,54 @@ fn a_small_role_with_a_million_permissions_is_refused_without_listing_them_all()
     assert!(!covers(&each[1..], std::slice::from_ref(&asked)).is_empty());
 }
 
+/// So many rules about all objects of one kind each, and one about named objects of the kind that is asked for; and a rule about twice as many names.
+fn held_and_names(held: usize) -> (Vec<PolicyRule>, Vec<PolicyRule>) {
+    let names: Vec<CompactString> = (0..2 * held).map(|i| format!("n{i}").into()).collect();
+    let kinds = (0..held).map(|i| PolicyRule::resources(&["get"], &[""], &[&format!("r{i}")]));
+    let asked = PolicyRule { resource_names: names, ..PolicyRule::resources(&["get"], &[""], &["asked"]) };
+    let mut named = asked.clone();
+    named.resource_names.truncate(2 * held - 3);
+    (kinds.chain([named]).collect(), vec![asked])
+}
+
+#[test]
+fn names_are_looked_up_among_the_rules_that_have_names_only() {
+    let steps = |n: usize| {
+        let (held, asked) = held_and_names(n);
+        let (missing, left) = covers::counted(&held, &asked);
+        assert!(!missing.cut && missing.atoms.len() == 3, "{n} {}", missing.atoms.len());
+        covers::MAX_STEPS - left
+    };
+    let (one, two) = (steps(5_000), steps(10_000));
+    assert!(one > 0 && 10 * two <= 21 * one, "{one} {two}");
+}
+
+/// What is done for each value counts, so that nothing is asked for without a bound.
+#[test]
+fn steps_that_do_not_suffice_end_the_search_with_a_refusal() {
+    let words = |prefix: &str| (0..20_000).map(|i| format!("{prefix}{i}").into()).collect::<Vec<CompactString>>();
+    let name = words("n");
+    // Every rule has all the names: each name has a class of ten thousand rules.
+    let rule = |i: usize| PolicyRule {
+        resource_names: name.iter().take(i % 7 + 300).cloned().collect(),
+        ..PolicyRule::resources(&["get"], &[""], &["pods"])
+    };
+    let held: Vec<PolicyRule> = (0..10_000).map(rule).collect();
+    let asked = |names: Vec<CompactString>| PolicyRule {
+        resource_names: names,
+        ..PolicyRule::resources(&["get"], &[""], &["pods"])
+    };
+    let many = asked((0..100).flat_map(|_| name.iter().take(300).cloned()).collect());
+    let (missing, left) = covers::counted(&held, &[many]);
+    assert!(missing.cut && left < 30_000, "{left}");
+    let urls = PolicyRule { non_resource_urls: words("/u"), ..PolicyRule::paths(&["get"], &[]) };
+    let own = PolicyRule { non_resource_urls: words("/v"), ..PolicyRule::paths(&["get"], &[]) };
+    let (missing, left) = covers::counted(&[own], &[urls]);
+    assert!(missing.cut && left < 30_000, "{left}");
+    // Few values are answered.
+    assert!(covers(&held, &[asked(name.iter().take(20).cloned().collect())]).is_empty());
+}
+
 /// A figure, not a rule: an RBAC-bound user with ten bindings, in a cluster with many more.
 #[test]
 #[ignore = "prints a figure"]
