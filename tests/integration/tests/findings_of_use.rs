@@ -26,7 +26,7 @@ fn tolerant(name: &str, seconds: u32) -> String {
             "nodeName": "node-0", "containers": [{{"name": "c", "image": "nginx"}}],
             "terminationGracePeriodSeconds": 1,
             "tolerations": [{{"key": "mine", "operator": "Exists"}},
-                {{"key": "other", "operator": "Exists", "tolerationSeconds": {seconds}}}]}}}}"#
+                {{"key": "other", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": {seconds}}}]}}}}"#
     )
 }
 

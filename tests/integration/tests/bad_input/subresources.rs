@@ -185,7 +185,7 @@ fn ephemeral_containers_come_through_their_own_endpoint_and_stay() {
 
 #[test]
 fn rights_on_signing_requests_are_rights_for_signers() {
-    let cluster = Cluster::api_only();
+    let cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet"]);
     let admin = cluster.http(Who::Admin);
     let request = |name: &str, signer: &str, pem: &str| {
         let request = base64::engine::general_purpose::STANDARD.encode(pem);

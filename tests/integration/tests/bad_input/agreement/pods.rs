@@ -97,7 +97,8 @@ fn a_pod_asks_for_no_less_than_its_containers() {
     );
     let all = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
     for (name, whole, container, class) in [
-        ("guaranteed", all, requests("10m"), "Guaranteed"),
+        ("guaranteed", all.clone(), json!({}), "Guaranteed"),
+        ("asked-below-the-limit", all, requests("10m"), "Burstable"),
         ("burstable", requests("1"), json!({}), "Burstable"),
         ("best", json!({}), requests("10m"), "BestEffort"),
     ] {
