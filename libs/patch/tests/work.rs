@@ -108,7 +108,7 @@ fn patches_that_move_much_with_little_text_cost_no_more_than_their_length() {
     };
     let insert = |n: usize| {
         let add = joined(n.min(9_000), |_| "{\"op\":\"add\",\"path\":\"/x/0\",\"value\":1}".to_owned());
-        let list = joined(100 * n, |_| "1".to_owned());
+        let list = joined(20 * n, |_| "1".to_owned());
         (config(1), format!("[{{\"op\":\"add\",\"path\":\"/x\",\"value\":[{list}]}},{add}]"))
     };
     let patch = |kind: PatchKind| {

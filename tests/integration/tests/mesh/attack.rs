@@ -3,6 +3,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use oarlock_bus::proto::admission::v1::policy_answer::Said;
 use oarlock_bus::proto::admission::v1::{PolicyAnswer, PolicyQuestion};
@@ -40,6 +41,8 @@ const CONTENT: &str = "dG9wLXNlY3JldC1jb250ZW50";
 /// Somebody who answers every question with "nobody objects", and remembers it.
 struct Liar {
     heard: Arc<Mutex<Vec<String>>>,
+    /// Whether its servers know that it answers questions.
+    listens: Arc<AtomicBool>,
     _bus: Bus,
     _runtime: Runtime,
 }
@@ -56,12 +59,12 @@ impl Liar {
             Bus::connect(options, Identity::new(Role::Admission, "liar").unwrap()).unwrap()
         };
         let policies = Pattern::service(Role::Admission, "policies").unwrap();
-        let mut asks = runtime.block_on(async {
-            bus.wait_for(|state| state.connected).await;
-            bus.serve(&policies, 64).await.unwrap()
-        });
-        let remembered = Arc::clone(&heard);
+        let (listens, remembered, liar) = (Arc::new(AtomicBool::new(false)), Arc::clone(&heard), bus.clone());
+        let listening = Arc::clone(&listens);
         runtime.spawn(async move {
+            liar.wait_for(|state| state.connected).await;
+            let mut asks = liar.serve(&policies, 64).await.unwrap();
+            listening.store(true, Ordering::SeqCst);
             while let Some(ask) = asks.next().await {
                 let question: PolicyQuestion = ask.body().unwrap();
                 remembered.lock().push(String::from_utf8_lossy(&question.review).into_owned());
@@ -70,7 +73,13 @@ impl Liar {
                 let _ = ask.answer(&answer).await;
             }
         });
-        Self { heard, _bus: bus, _runtime: runtime }
+        Self { heard, listens, _bus: bus, _runtime: runtime }
+    }
+
+    /// Waits until the servers that it has joined would ask it.
+    fn listens(self) -> Self {
+        eventually("the liar listens", || if self.listens.load(Ordering::SeqCst) { Ok(()) } else { Err("not yet") });
+        self
     }
 
     fn heard(&self, what: &str) -> usize {
@@ -149,6 +158,14 @@ fn a_foreign_server_and_a_foreign_client_hear_nothing_and_are_not_believed() {
     let output = nobody.output().unwrap();
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let client = Liar::join(ground.nats.url(), Some(read("nats/ca.crt")), Some(read("nats/scheduler.seed")));
+    eventually("the client is turned away", || {
+        let said = ground.nats.said();
+        if said.lines().any(|line| line.contains("admission/liar") && line.contains("Violation")) {
+            Ok(())
+        } else {
+            Err(said)
+        }
+    });
     cluster.refuses();
     assert_eq!(client.heard(""), 0);
 
@@ -166,7 +183,7 @@ fn a_foreign_server_and_a_foreign_client_hear_nothing_and_are_not_believed() {
             format!("cluster {{\n name: oarlock\n listen: \"127.0.0.1:{}\"\n {route}\n {tls}\n}}\n", port::own());
         let before = ground.nats.said().len();
         let rogue = Nats::start(&block).unwrap();
-        let spy = Liar::join(rogue.url(), None, None);
+        let spy = Liar::join(rogue.url(), None, None).listens();
         eventually("it was turned away twice", || {
             let said = ground.nats.said()[before..].to_owned();
             if said.lines().filter(|line| line.contains("[ERR]")).count() >= 2 { Ok(()) } else { Err(said) }
@@ -194,7 +211,7 @@ fn who_has_got_in_all_the_same_sees_no_secret_and_is_not_believed() {
     let scheduler = std::fs::read_to_string(ground.path("nats/scheduler.seed")).unwrap();
     // Without a key there is no proof, and with another part's it is the wrong one.
     for credentials in [None, Some(scheduler)] {
-        let liar = Liar::join(open.url(), None, credentials);
+        let liar = Liar::join(open.url(), None, credentials).listens();
         eventually("the liar is asked about what it would let in", || {
             cluster.refuses();
             if liar.heard("bad-") >= 3 { Ok(()) } else { Err(format!("{} times", liar.heard("bad-"))) }
