@@ -18,7 +18,8 @@ pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
     ("resource/v1.CELDeviceSelector", "expression", &[]),
     // Upstream drops the field with the gate of in-place resize, which is locked to on.
     ("core/v1.ContainerStatus", "allocatedResources", &[]),
-    // Nobody drops it: of a container's signal only the wish is dropped, of an allocation only what was found.
+    // Upstream keeps these fields of statuses whatever the gate says: with it off, only other fields of the feature are dropped, such as the signal that a
+    // container's `lifecycle` asks for.
     ("core/v1.ContainerStatus", "stopSignal", &[]),
     ("resource/v1.AllocationResult", "allocationTimestamp", &[]),
     ("resource/v1.DeviceRequestAllocationResult", "tolerations", &[]),
