@@ -14,7 +14,7 @@ pub struct Config {
     pub service_cidr: ipnet::IpNet,
     /// Ports of NodePort Services, both ends included.
     pub node_ports: (u16, u16),
-    /// How long Events are kept.
+    /// How long Events are kept; zero keeps them until somebody deletes them.
     pub event_ttl: Duration,
     /// Longest a request may take that is no watch (upstream: 60 s).
     pub request_timeout: Duration,

@@ -163,7 +163,9 @@ pub async fn assemble(
     let stages = oarlock_admission::table::stages(&reader);
     let admission =
         Chain::new(stages.into_iter().filter(|s| !disable_admission.iter().any(|d| d == s.name())).collect());
-    expire_events(system, &store, config.event_ttl).await?;
+    if !config.event_ttl.is_zero() {
+        expire_events(system, &store, config.event_ttl).await?;
+    }
     // From here on clients decide what this process computes, so no long poll may end it.
     system.serves();
     let disabled = Disabled::of(&config.features);

@@ -54,20 +54,8 @@ pub(crate) async fn run(bench: &Bench, subject: Whose, spec: &Spec) -> anyhow::R
     let rounds = spec.rounds;
     let directory = tempfile::tempdir()?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
-    let cluster = assemble::Cluster {
-        data_dir: directory.path().to_path_buf(),
-        pki: None,
-        store: Store::Embedded(directory.path().join("store")),
-        store_options: oarlock_store::Options::default(),
-        features: Default::default(),
-        bind: std::net::Ipv4Addr::LOCALHOST.into(),
-        port: Some(0),
-        advertise_address: None,
-        serving: oarlock_service_apiserver::ServingOptions::default(),
-        kubelets: oarlock_service_apiserver::KubeletOptions::default(),
-        going: oarlock_service_apiserver::GoingOptions::default(),
-        local: None,
-    };
+    let cluster =
+        assemble::Cluster::new(directory.path().to_path_buf(), Store::Embedded(directory.path().join("store")));
     let api = assemble::start(&system, cluster).await?;
     oarlock_apiserver::start::ready(&api.server, clock::after(READY)).await?;
     let client = Client::new(Arc::new(InProcess::new(

@@ -109,9 +109,15 @@ const LEAST_WINDOW: u64 = 1 << 20;
 /// The least that may stay in memory: the cache is divided, and each part takes objects of up to its size.
 const LEAST_CACHE: u64 = 1 << 20;
 
+/// How long Events stay, as upstream's servers keep them.
+const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
+
 /// Flags of the store, for every command that has an API server in it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct StoreOptions {
+    /// How long an Event is kept after it was made or last repeated; 0 keeps it until somebody deletes it.
+    #[arg(long, default_value = "1h0m0s", value_name = "DURATION", value_parser = duration)]
+    pub event_ttl: Duration,
     /// Bytes of history kept in memory for watches and lists of old revisions, all resources together; at least 1 MiB.
     /// Who asks for anything older gets 410 Expired and lists anew.
     #[arg(long, default_value_t = DEFAULT_WINDOW_BYTES, value_name = "BYTES", value_parser = window_bytes())]
@@ -166,6 +172,19 @@ pub struct LimitOptions {
     /// Connections that the API server keeps open at once. A further connection is closed as soon as it is accepted; open ones stay. 0 is no limit.
     #[arg(long, value_name = "N", default_value_t = Self::default().max_connections)]
     pub max_connections: usize,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            event_ttl: DEFAULT_EVENT_TTL,
+            watch_window_bytes: DEFAULT_WINDOW_BYTES,
+            cache_memory: None,
+            cache_dir: None,
+            cache_disk: 1 << 30,
+            cache_forget: false,
+        }
+    }
 }
 
 impl Default for LimitOptions {
@@ -251,8 +270,9 @@ fn window_bytes() -> RangedU64ValueParser<usize> {
 
 impl From<StoreOptions> for oarlock_store::Options {
     fn from(flags: StoreOptions) -> Self {
-        let StoreOptions { watch_window_bytes: window_bytes, cache_memory, cache_dir, cache_disk, cache_forget } =
-            flags;
+        let StoreOptions {
+            watch_window_bytes: window_bytes, cache_memory, cache_dir, cache_disk, cache_forget, ..
+        } = flags;
         let cold = cache_memory.map(|memory_bytes| ColdOptions {
             memory_bytes,
             disk: cache_dir.map(|folder| (folder, cache_disk)),

@@ -5,7 +5,7 @@ mod etcd;
 pub(crate) mod kubeconfigs;
 mod kubelets;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use oarlock_storage::{Fatal, FatalHook, Log};
 use tokio::net::TcpListener;
 
 use self::kubeconfigs::Servers;
-use crate::args::{EtcdOptions, GoingOptions, KubeletOptions, ServingOptions};
+use crate::args::{EtcdOptions, GoingOptions, KubeletOptions, ServingOptions, StoreOptions};
 
 /// Port asked for first.
 const PORT: u16 = 6443;
@@ -45,7 +45,7 @@ pub struct Cluster {
     /// Where the state is kept.
     pub store: Store,
     /// How much of it is kept at hand.
-    pub store_options: oarlock_store::Options,
+    pub store_options: StoreOptions,
     /// Feature gates.
     pub features: FeatureGates,
     /// Address to listen on.
@@ -62,6 +62,27 @@ pub struct Cluster {
     pub going: GoingOptions,
     /// Those of this process.
     pub local: Option<Arc<dyn LocalKubelets>>,
+}
+
+impl Cluster {
+    /// A server at a free port of this machine's loopback address; everything else is as flags have it by default.
+    #[must_use]
+    pub fn new(data_dir: PathBuf, store: Store) -> Self {
+        Self {
+            data_dir,
+            pki: None,
+            store,
+            store_options: StoreOptions::default(),
+            features: FeatureGates::default(),
+            bind: Ipv4Addr::LOCALHOST.into(),
+            port: Some(0),
+            advertise_address: None,
+            serving: ServingOptions::default(),
+            kubelets: KubeletOptions::default(),
+            going: GoingOptions::default(),
+            local: None,
+        }
+    }
 }
 
 /// Where the state is kept.
@@ -157,7 +178,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         port: address.port(),
         service_cidr,
         node_ports: (30000, 32767),
-        event_ttl: Duration::from_secs(3600),
+        event_ttl: cluster.store_options.event_ttl,
         request_timeout: REQUEST_TIMEOUT,
         goaway_chance: cluster.going.goaway_chance,
         termination: cluster.going.termination(),
@@ -176,7 +197,7 @@ pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
         config,
         pki,
         log: open(&cluster.store, ends(system)).await?,
-        store: cluster.store_options,
+        store: cluster.store_options.into(),
         listener,
         kubelets,
         disable_admission: Vec::new(),

@@ -22,7 +22,7 @@ pub async fn run(args: Args) -> anyhow::Result<u8> {
         data_dir: args.data_dir,
         pki: args.pki_dir,
         store: if args.etcd.etcd_servers.is_empty() { args.store.parse()? } else { Store::Etcd(args.etcd) },
-        store_options: args.store_options.into(),
+        store_options: args.store_options,
         features: args.features.feature_gates,
         bind: args.bind_address,
         port: Some(args.secure_port),

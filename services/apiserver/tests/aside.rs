@@ -4,7 +4,6 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use oarlock_config::Kubeconfig;
 use oarlock_runtime::{System, clock};
-use oarlock_service_apiserver::KubeletOptions;
 use oarlock_service_apiserver::assemble::{Api, Cluster, Store, start};
 use oarlock_testkit::http::{Http, Who};
 use oarlock_testkit::wait::PATIENCE;
@@ -16,18 +15,8 @@ async fn server() -> (tempfile::TempDir, Api, Http) {
     let directory = tempfile::tempdir().unwrap();
     let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
     let cluster = Cluster {
-        data_dir: directory.path().to_owned(),
-        pki: None,
-        features: Default::default(),
-        store: Store::Memory,
-        store_options: Default::default(),
-        bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
-        serving: Default::default(),
-        kubelets: KubeletOptions::default(),
-        going: Default::default(),
-        local: None,
+        ..Cluster::new(directory.path().to_owned(), Store::Memory)
     };
     let api = start(&system, cluster).await.unwrap();
     oarlock_apiserver::start::ready(&api.server, clock::after(PATIENCE)).await.unwrap();

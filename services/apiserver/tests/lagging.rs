@@ -10,7 +10,6 @@ use oarlock_auth::UserInfo;
 use oarlock_client::{Client, DeleteOptions, Fence, ListOptions, Object, PatchType, WriteOptions, fence};
 use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
-use oarlock_service_apiserver::KubeletOptions;
 use oarlock_service_apiserver::assemble::{Cluster, Store, start};
 use oarlock_storage::testing::gated::GatedLog;
 use oarlock_storage::{Log, MemoryLog};
@@ -35,18 +34,8 @@ pub(crate) async fn started(log: &MemoryLog) -> (Server, Arc<GatedLog>) {
     let system = System::start(oarlock_runtime::Options::default()).await.unwrap();
     let log = Arc::new(GatedLog::of_tails(Arc::new(log.clone())));
     let cluster = Cluster {
-        data_dir: directory.path().to_owned(),
-        pki: None,
-        store: Store::Open(Arc::clone(&log) as Arc<dyn Log>),
-        store_options: Default::default(),
-        features: Default::default(),
-        bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
-        serving: Default::default(),
-        kubelets: KubeletOptions::default(),
-        going: Default::default(),
-        local: None,
+        ..Cluster::new(directory.path().to_owned(), Store::Open(Arc::clone(&log) as Arc<dyn Log>))
     };
     let server = start(&system, cluster).await.unwrap().server;
     oarlock_apiserver::start::ready(&server, clock::after(PATIENCE)).await.unwrap();

@@ -10,7 +10,6 @@ use oarlock_client::{Client, ListOptions};
 use oarlock_meta::MicroTime;
 use oarlock_runtime::{System, clock};
 use oarlock_schema::{Obj, Resource, resource};
-use oarlock_service_apiserver::KubeletOptions;
 use oarlock_service_apiserver::assemble::{Cluster, Store, start};
 
 const NAMESPACE: &str = "kube-system";
@@ -50,18 +49,8 @@ async fn the_lease_of_a_server_that_is_gone_for_an_hour_is_taken_away() {
     let directory = tempfile::tempdir().unwrap();
     let system = System::start(oarlock_runtime::Options { watchdog: None, ..Default::default() }).await.unwrap();
     let cluster = Cluster {
-        data_dir: directory.path().to_owned(),
-        pki: None,
-        store: Store::Memory,
-        store_options: Default::default(),
-        features: Default::default(),
-        bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        port: Some(0),
         advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
-        serving: Default::default(),
-        kubelets: KubeletOptions::default(),
-        going: Default::default(),
-        local: None,
+        ..Cluster::new(directory.path().to_owned(), Store::Memory)
     };
     let server = start(&system, cluster).await.unwrap().server;
     oarlock_apiserver::start::ready(&server, clock::after(Duration::from_secs(600))).await.unwrap();

@@ -30,7 +30,7 @@ pub(crate) async fn run(args: Up) -> anyhow::Result<u8> {
         data_dir: args.data_dir.clone(),
         pki: None,
         store: store(&args),
-        store_options: args.store_options.clone().into(),
+        store_options: args.store_options.clone(),
         features: args.features.feature_gates.clone(),
         bind: args.bind,
         port: args.port,

@@ -2,6 +2,11 @@
 
 use std::process::Command;
 
+use oarlock_testkit::Cluster;
+use oarlock_testkit::http::Who;
+use oarlock_testkit::wait::eventually;
+use serde_json::json;
+
 #[test]
 fn a_watch_window_that_holds_nothing_is_refused_by_its_name() {
     for command in ["up", "apiserver"] {
@@ -40,4 +45,17 @@ fn an_empty_path_is_as_good_as_none() {
     assert!(said.contains("the folder cannot be made"), "{said}");
     let refused = Command::new(oarlock_testkit::oarlock()).args(["up", "--data-dir="]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "a folder for the state is needed");
+}
+
+#[test]
+fn events_are_kept_for_as_long_as_the_flag_says() {
+    let cluster = Cluster::up(&["--disable", "scheduler,controller-manager,kubelet", "--event-ttl", "1s"]);
+    let server = cluster.http(Who::Admin);
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "reason": "R"});
+    let made = server.json("POST", "/api/v1/namespaces/default/events", &event);
+    assert_eq!(made.code, 201, "{made}");
+    eventually("the event is gone", || {
+        let answer = server.get("/api/v1/namespaces/default/events/e");
+        if answer.code == 404 { Ok(()) } else { Err(answer) }
+    });
 }

@@ -19,6 +19,8 @@ use crate::samples;
 
 const API_ONLY: [&str; 2] = ["--disable", "scheduler,controller-manager,kubelet"];
 const STATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/state");
+/// Events of a kept state are older than they may become by default.
+const OPENED: [&str; 4] = [API_ONLY[0], API_ONLY[1], "--event-ttl", "876000h"];
 /// Files of a state, compressed: a store, and the objects that are in it.
 const FOLDER: [&str; 2] = ["folder.redb.gz", "folder.json.gz"];
 const BACKUP: [&str; 2] = ["etcd.db.gz", "etcd.json.gz"];
@@ -85,7 +87,7 @@ fn opens(cluster: &mut Cluster, objects: &Objects) {
 fn a_folder_that_an_older_build_has_written_opens_with_all_that_is_in_it() {
     for state in states() {
         let (store, objects) = read(&state, FOLDER);
-        let mut cluster = Cluster::over(&Path::new("store").join(STORE_FILE), &store, &API_ONLY);
+        let mut cluster = Cluster::over(&Path::new("store").join(STORE_FILE), &store, &OPENED);
         opens(&mut cluster, &objects);
     }
 }
@@ -104,7 +106,7 @@ fn a_backup_of_etcd_that_an_older_build_has_filled_opens_with_all_that_is_in_it(
         std::fs::write(&file, backup).unwrap();
         etcd.restore(&file, &["--bump-revision", "1000000000", "--mark-compacted"]);
         let servers = etcd.endpoints().join(",");
-        let mut cluster = Cluster::up(&[["--etcd-servers", &servers].as_slice(), &API_ONLY].concat());
+        let mut cluster = Cluster::up(&[["--etcd-servers", &servers].as_slice(), &OPENED].concat());
         opens(&mut cluster, &objects);
     }
 }
