@@ -2,12 +2,10 @@
 
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 
 use crate::compile::{Executable, compile, compile_plain};
-use crate::seeded_bugs::BUGS;
 use crate::steps::Steps;
-use crate::tests::flaky::Row;
 use crate::tests::{self, Selection, Tier, VIRTUAL};
 use crate::tool::{cargo, output, root, run as exec, say, target};
 use crate::{ci, faults, first_build, older, peer};
@@ -22,7 +20,7 @@ const CARGO_DENY: &str = "0.20.2";
 type Chore = fn(&[Executable]) -> anyhow::Result<()>;
 
 /// The steps after the build, in their order.
-const CHORES: [(&str, Chore); 8] = [
+const CHORES: &[(&str, Chore)] = &[
     ("tests", |executables| tests::run(executables, EVERYTHING)),
     ("seeds", seeds),
     ("flaky", flaky),
@@ -47,7 +45,7 @@ pub(crate) struct Args {
 /// When a step failed; the last lines name them.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = args.only.iter().find(|only| !CHORES.iter().any(|(name, _)| name == only)) {
-        bail!("no step {name}: there are {}", CHORES.map(|(name, _)| name).join(", "));
+        bail!("no step {name}: there are {}", CHORES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "));
     }
     let mut steps = Steps::default();
     ci::sources(&mut steps)?;
@@ -77,10 +75,7 @@ fn seeds(executables: &[Executable]) -> anyhow::Result<()> {
 fn flaky(executables: &[Executable]) -> anyhow::Result<()> {
     let mut red = Vec::new();
     for row in tests::flaky::listed()? {
-        let mut failures = 0;
-        for _ in 0..FLAKY_RUNS {
-            failures += usize::from(!passes(executables, &row)?);
-        }
+        let failures = tests::repeat(executables, &row, FLAKY_RUNS)?;
         say(&format!("{} of {}: {failures} of {FLAKY_RUNS} runs failed", row.name, row.executable));
         if failures > 0 {
             red.push(row.name);
@@ -88,16 +83,6 @@ fn flaky(executables: &[Executable]) -> anyhow::Result<()> {
     }
     ensure!(red.is_empty(), "still flaky: {}", red.join(", "));
     Ok(())
-}
-
-/// Whether a flaky test, or a seeded bug's, passes this time.
-fn passes(executables: &[Executable], row: &Row) -> anyhow::Result<bool> {
-    if let Some(bug) = BUGS.iter().find(|bug| bug.title() == row.name) {
-        return Ok(bug.is_caught(executables)?.is_ok());
-    }
-    let found = executables.iter().find(|executable| executable.name() == row.executable);
-    let executable = found.with_context(|| format!("tests/flaky.toml: there is no {}", row.executable))?;
-    executable.show(executable.command().args(["--exact", &row.name]))
 }
 
 /// Licences, sources and bans of third-party crates. Advisories too, where their database can be fetched.

@@ -113,6 +113,17 @@ pub(crate) fn run(executables: &[Executable], selection: Selection) -> anyhow::R
     left_out.map(|_| ())
 }
 
+/// Runs a test that is known to be flaky so often, while nothing else runs; returns how often it failed.
+///
+/// # Errors
+/// When there is no such executable, and when the test was left out and is not expected to be.
+pub(crate) fn repeat(executables: &[Executable], row: &flaky::Row, times: usize) -> anyhow::Result<usize> {
+    skips::reset()?;
+    let failures = flaky::count(times, || again(executables, Tier::Nightly, &row.failure()))?;
+    skips::judge()?;
+    Ok(failures)
+}
+
 /// Runs tests of one executable.
 fn tested(executable: &Executable, tier: Tier, tests: &[String]) -> anyhow::Result<Done> {
     let mut command = if executable.package == VIRTUAL { executable.nice() } else { executable.command() };
@@ -164,7 +175,11 @@ fn again(executables: &[Executable], tier: Tier, failure: &Failure) -> anyhow::R
         Some(bug) => tried(executables, bug)?,
         None => {
             let executable = executables.iter().find(|executable| executable.name() == failure.executable);
-            tested(executable.context("it ran before")?, tier, std::slice::from_ref(&failure.test))?
+            tested(
+                executable.with_context(|| format!("there is no {}", failure.executable))?,
+                tier,
+                std::slice::from_ref(&failure.test),
+            )?
         }
     };
     Ok(done.failures.is_empty())

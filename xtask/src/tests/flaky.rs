@@ -8,7 +8,7 @@ use std::fs;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::seeded_bugs::Bug;
+use crate::seeded_bugs::{BUGS, Bug};
 use crate::tool::{output, root, say};
 
 /// The list.
@@ -59,6 +59,23 @@ pub(crate) fn listed() -> anyhow::Result<Vec<Row>> {
     let path = root().join(LIST);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     Ok(toml::from_str::<List>(&text).context(LIST)?.test)
+}
+
+impl Row {
+    /// The failure that put it on the list.
+    pub(super) fn failure(&self) -> Failure {
+        let bug = BUGS.iter().find(|bug| bug.title() == self.name);
+        Failure { executable: self.executable.clone(), test: self.name.clone(), bug, why: Vec::new() }
+    }
+}
+
+/// In how many of so many runs a test did not pass.
+pub(super) fn count(times: usize, mut passes: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<usize> {
+    let mut failures = 0;
+    for _ in 0..times {
+        failures += usize::from(!passes()?);
+    }
+    Ok(failures)
 }
 
 /// Runs each failure again, while nothing else runs; prints what stays red and what is flaky, and puts the latter on the list.
@@ -113,7 +130,8 @@ impl List {
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, List};
+    use super::{Failure, List, count};
+    use crate::seeded_bugs::BUGS;
 
     #[test]
     fn a_flaky_test_is_listed_once() {
@@ -131,5 +149,31 @@ mod tests {
         let text = toml::to_string(&list).unwrap();
         assert_eq!(toml::from_str::<List>(&text).unwrap().test, list.test);
         assert!(toml::from_str::<List>("").unwrap().test.is_empty());
+    }
+
+    #[test]
+    fn a_listed_test_is_repeated_and_every_failure_counts() {
+        let mut runs = 0;
+        let failures = count(50, || {
+            runs += 1;
+            Ok(runs % 25 != 0)
+        });
+        assert_eq!((failures.unwrap(), runs), (2, 50));
+        assert!(count(2, || anyhow::bail!("it cannot be run")).is_err());
+    }
+
+    #[test]
+    fn a_row_is_of_a_test_or_of_a_seeded_bug() {
+        let bug = BUGS.first().unwrap();
+        let failure = |name: &str| Failure {
+            executable: bug.package.to_owned(),
+            test: name.to_owned(),
+            bug: None,
+            why: Vec::new(),
+        };
+        let mut list = List::default();
+        list.add(&[failure(&bug.title()), failure("store::a_test")], "2026-11-26");
+        let bugs: Vec<_> = list.test.iter().map(|row| row.failure().bug.map(|bug| bug.name)).collect();
+        assert_eq!(bugs, [Some(bug.name), None]);
     }
 }
