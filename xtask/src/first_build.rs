@@ -1,12 +1,14 @@
 //! `cargo xtask first-build`: what a newcomer waits for, from an empty target folder until a cluster answers kubectl.
 
+mod costs;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::steps::busy_seconds;
+use crate::steps::children_seconds;
 use crate::tool::{cargo, now, output, processors, root, run as exec, say, target};
 
 /// How often kubectl looks for a ready node; each look is a process of some 50 ms.
@@ -17,12 +19,15 @@ pub(crate) struct Args {
     /// How often.
     #[arg(long, default_value_t = 1, value_name = "N")]
     runs: usize,
+    /// Print a table of the processor time that each package took.
+    #[arg(long)]
+    by_package: bool,
 }
 
 impl Args {
     /// Three runs.
     pub(crate) fn thrice() -> Self {
-        Self { runs: 3 }
+        Self { runs: 3, by_package: false }
     }
 }
 
@@ -37,9 +42,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
-        let (start, busy) = (now(), busy_seconds()?);
-        exec(cargo().args(["build", "--release"]).env("CARGO_TARGET_DIR", &folder))?;
-        let (built, work) = (start.elapsed(), busy_seconds()? - busy);
+        let (start, busy) = (now(), children_seconds()?);
+        let mut build = cargo();
+        build.args(["build", "--release"]).env("CARGO_TARGET_DIR", &folder);
+        if args.by_package {
+            costs::watch(&mut build)?;
+        }
+        exec(&mut build)?;
+        let (built, work) = (start.elapsed(), children_seconds()? - busy);
+        if args.by_package {
+            say(&costs::table(work)?);
+        }
         let cluster = Cluster::up(&folder)?;
         cluster.wait_for_a_node()?;
         let said = serde_json::json!({

@@ -63,6 +63,20 @@ fn busy(line: &str) -> Option<f64> {
     Some((user + nice + system + irq + softirq) / 100.0)
 }
 
+/// Seconds of processors that processes have used which this one has started and waited for, with those that they waited for.
+pub(crate) fn children_seconds() -> anyhow::Result<f64> {
+    let text = fs::read_to_string("/proc/self/stat").context("/proc/self/stat")?;
+    children(&text).with_context(|| format!("/proc/self/stat: {text}"))
+}
+
+/// Of the line `pid (name) state …` (proc_pid_stat(5)), in seconds; its unit is a hundredth.
+fn children(line: &str) -> Option<f64> {
+    // The name may hold blanks and parentheses. Behind it the first field is the third, `cutime` the sixteenth.
+    let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
+    let ticks = |field: usize| fields.get(field - 3)?.parse::<f64>().ok();
+    Some((ticks(16)? + ticks(17)?) / 100.0)
+}
+
 /// What the disk still holds: a run that ends for want of room should say so.
 fn free() -> anyhow::Result<String> {
     let text = output(Command::new("df").args(["--human-readable", "--output=avail"]).arg(root()))?;
@@ -71,11 +85,18 @@ fn free() -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::busy;
+    use super::{busy, children};
 
     #[test]
     fn work_is_all_but_idling_and_waiting() {
         assert_eq!(busy("cpu  100 200 300 9999 9999 40 60 7 0 0"), Some(7.0));
         assert_eq!(busy("cpu0 1 2 3 4 5 6 7"), None);
+    }
+
+    #[test]
+    fn work_of_children_is_theirs_alone() {
+        let line = "7 (a) b) S 1 7 7 0 -1 4194304 10 20 0 0 111 222 300 50 20 0 1 0 1000 0 0";
+        assert_eq!(children(line), Some(3.5));
+        assert_eq!(children("7 (a) S 1 7"), None);
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use oarlock_admission::Chain;
 use oarlock_apis::Disabled;
 use oarlock_auth::authenticators::RequestHeader;
@@ -110,7 +111,11 @@ pub struct Running {
 ///
 /// # Errors
 /// See [`StartError`].
-pub async fn start(system: &System, options: Options) -> Result<Running, StartError> {
+pub fn start(system: &System, options: Options) -> BoxFuture<'_, Result<Running, StartError>> {
+    Box::pin(listen(system, options))
+}
+
+async fn listen(system: &System, options: Options) -> Result<Running, StartError> {
     let Options { mut config, pki, log, store, listener: socket, kubelets, disable_admission } = options;
     let address = socket.local_addr()?;
     config.port = address.port();

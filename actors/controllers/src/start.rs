@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use oarlock_client::Client;
 use oarlock_cloud::Provider;
 use oarlock_informer::{Recorder, SharedInformers, refusals_seen};
@@ -128,7 +129,18 @@ struct Shared {
     cloud: Option<Cloud>,
 }
 
-async fn start_all(
+fn start_all<'a>(
+    system: &'a System,
+    manager: Client,
+    clients: Clients,
+    informers: SharedInformers,
+    rows: Vec<&'static Row>,
+    shared: Shared,
+) -> BoxFuture<'a, Result<Started, Error>> {
+    Box::pin(start_rows(system, manager, clients, informers, rows, shared))
+}
+
+async fn start_rows(
     system: &System,
     manager: Client,
     clients: Clients,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use oarlock_mesh::{Placement, Scope};
 use oarlock_runtime::kind::{ActorKind, OnShutdown, OnSpin, Phase};
 use oarlock_runtime::{Failure, LoopHandle, System};
@@ -113,10 +114,10 @@ impl Controller {
     ///
     /// # Errors
     /// When a controller of this name lives already or the system is shutting down.
-    pub async fn spawn(self, system: &System) -> Result<LoopHandle, oarlock_runtime::Error> {
+    pub fn spawn(self, system: &System) -> BoxFuture<'_, Result<LoopHandle, oarlock_runtime::Error>> {
         let name = self.shared.row.name;
         let shared = self.shared;
-        system.spawn_loop(&CONTROLLER, name, move |ctx| run::run(ctx, shared.clone())).await
+        system.spawn_loop(&CONTROLLER, name, move |ctx| run::run(ctx, shared.clone()))
     }
 }
 
@@ -206,7 +207,7 @@ impl ControllerBuilder {
     ///
     /// # Errors
     /// As [`Controller::spawn`].
-    pub async fn spawn(self, system: &System) -> Result<LoopHandle, oarlock_runtime::Error> {
-        self.build().spawn(system).await
+    pub fn spawn(self, system: &System) -> BoxFuture<'_, Result<LoopHandle, oarlock_runtime::Error>> {
+        self.build().spawn(system)
     }
 }

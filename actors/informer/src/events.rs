@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use oarlock_client::{Call, Client, Fence, PatchType, WriteOptions, fence};
 use oarlock_meta::Status;
 use oarlock_runtime::kind::{ActorKind, OnShutdown, Phase};
@@ -110,7 +111,16 @@ impl Recorder {
     ///
     /// # Errors
     /// When one of this component and host lives already, or the system is shutting down.
-    pub async fn start(
+    pub fn start<'a>(
+        system: &'a System,
+        client: Client,
+        component: &'a str,
+        host: &'a str,
+    ) -> BoxFuture<'a, Result<Self, oarlock_runtime::Error>> {
+        Box::pin(Self::begin(system, client, component, host))
+    }
+
+    async fn begin(
         system: &System,
         client: Client,
         component: &str,

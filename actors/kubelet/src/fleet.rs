@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use oarlock_client::{Client, ListOptions, RawBody, RawReply};
 use oarlock_informer::{Recorder, refusals_seen};
 use oarlock_meta::{FieldSelector, Status};
@@ -82,7 +83,11 @@ impl Fleet {
     ///
     /// # Errors
     /// [`Error::Spawn`].
-    pub async fn follow_manifests(&self, path: PathBuf) -> Result<()> {
+    pub fn follow_manifests(&self, path: PathBuf) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.read_manifests(path))
+    }
+
+    async fn read_manifests(&self, path: PathBuf) -> Result<()> {
         let (sender, receiver) = watch::channel(None);
         let (sender, key) = (Arc::new(sender), path.display().to_string());
         let run = move |ctx| manifests::run(ctx, path.clone(), sender.clone());
@@ -100,7 +105,11 @@ impl Fleet {
     ///
     /// # Errors
     /// [`Error::Spawn`].
-    pub async fn add(&self, client: Client, config: NodeConfig) -> Result<KubeletHandle> {
+    pub fn add(&self, client: Client, config: NodeConfig) -> BoxFuture<'_, Result<KubeletHandle>> {
+        Box::pin(self.begin(client, config))
+    }
+
+    async fn begin(&self, client: Client, config: NodeConfig) -> Result<KubeletHandle> {
         let client = refusals_seen(&client, "kubelet");
         let recorder = self.recorder(&client, &config.name).await?;
         let name = config.name.clone();

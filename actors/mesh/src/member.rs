@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use oarlock_bus::proto::bus::v1::Sender;
 use oarlock_bus::proto::mesh::v1 as wire;
 use oarlock_bus::subjects::Kind;
@@ -33,7 +34,11 @@ pub(crate) const MEMBERS: &str = "members";
 ///
 /// # Errors
 /// When an actor cannot be started.
-pub async fn attend(system: &System, bus: &Bus) -> Result<(), JoinError> {
+pub fn attend<'a>(system: &'a System, bus: &'a Bus) -> BoxFuture<'a, Result<(), JoinError>> {
+    Box::pin(begin(system, bus))
+}
+
+async fn begin(system: &System, bus: &Bus) -> Result<(), JoinError> {
     let (roster, began) = (Arc::<Mutex<Roster>>::default(), clock::now());
     let (voice, table) = (bus.clone(), roster.clone());
     let key = bus.identity().to_string();

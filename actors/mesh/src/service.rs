@@ -6,6 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use oarlock_bus::{Ask, Bus, Decline, Identity, Pattern, Role, Subject};
 use oarlock_runtime::clock::{self, Instant};
 use oarlock_runtime::{ActorKind, Error, LoopHandle, Phase, System};
@@ -114,9 +115,9 @@ impl Service {
     ///
     /// # Errors
     /// As [`System::spawn_loop`].
-    pub async fn start(self, system: &System, bus: Bus) -> Result<LoopHandle, Error> {
+    pub fn start(self, system: &System, bus: Bus) -> BoxFuture<'_, Result<LoopHandle, Error>> {
         let (key, service) = (self.key(), Arc::new(self));
-        system.spawn_loop(&SERVICE, key, move |ctx| service.clone().run(ctx, bus.clone())).await
+        system.spawn_loop(&SERVICE, key, move |ctx| service.clone().run(ctx, bus.clone()))
     }
 
     fn key(&self) -> String {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use oarlock_bus::Bus;
 use oarlock_client::{Client, RawReply, RawRequest, decode};
 use oarlock_informer::{Cache, Notice, Selection, SharedInformers};
@@ -73,7 +74,11 @@ pub(crate) struct Crew {
 ///
 /// # Errors
 /// [`Error`].
-pub async fn start(system: &System, client: Client, options: Options) -> Result<Placement, Error> {
+pub fn start(system: &System, client: Client, options: Options) -> BoxFuture<'_, Result<Placement, Error>> {
+    Box::pin(join(system, client, options))
+}
+
+async fn join(system: &System, client: Client, options: Options) -> Result<Placement, Error> {
     let find = |group, plural| {
         resource(group, "v1", plural).ok_or_else(|| Status::internal_error(format!("the schema has no {plural}")))
     };

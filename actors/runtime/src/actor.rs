@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::context::Ctx;
@@ -104,14 +105,24 @@ impl<A: Actor> Body for Served<A> {
     }
 }
 
-/// The body of an actor that is one long loop.
-pub(crate) struct Looped<F>(pub(crate) F);
+/// The body of an actor that is one long loop. Not generic, so that the machinery of an actor is compiled once for all loops.
+pub(crate) struct Looped {
+    run: Box<Loop>,
+}
 
-impl<F, R> Body for Looped<F>
-where
-    F: Fn(Ctx<Infallible>) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<(), Failure>> + Send + 'static,
-{
+type Loop = dyn Fn(Ctx<Infallible>) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync;
+
+impl Looped {
+    pub(crate) fn new<F, R>(run: F) -> Self
+    where
+        F: Fn(Ctx<Infallible>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        Self { run: Box::new(move |ctx| Box::pin(run(ctx))) }
+    }
+}
+
+impl Body for Looped {
     type Message = Infallible;
     type State = ();
 
@@ -120,7 +131,7 @@ where
     }
 
     async fn run(&self, ctx: &Ctx<Infallible>) -> Result<Flow, Failure> {
-        (self.0)(ctx.clone()).await?;
+        (self.run)(ctx.clone()).await?;
         Ok(Flow::Done)
     }
 

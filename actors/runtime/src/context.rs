@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -203,17 +204,17 @@ impl<M> Ctx<M> {
     ///
     /// # Errors
     /// As [`System::spawn`].
-    pub async fn child_loop<F, R>(
+    pub fn child_loop<F, R>(
         &self,
         kind: &'static ActorKind,
         key: impl Into<Arc<str>>,
         run: F,
-    ) -> Result<LoopHandle, Error>
+    ) -> BoxFuture<'_, Result<LoopHandle, Error>>
     where
         F: Fn(LoopCtx) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        self.system.launch(kind, key.into(), Looped(run), Some(self.parent())).await
+        self.system.launch_loop(kind, key.into(), Looped::new(run), Some(self.parent()))
     }
 
     fn parent(&self) -> Parent {

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -140,7 +141,7 @@ impl Gate {
         name: &'static str,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<Task<T>, Closed> {
-        self.start(name, tracing::Span::current(), async move { Ok(future.await) })
+        self.start(name, tracing::Span::current(), Box::pin(async move { Ok(future.await) }))
     }
 
     /// As [`Gate::spawn`], outside every span: for what outlives the request that caused it.
@@ -149,7 +150,7 @@ impl Gate {
         name: &'static str,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<Task<T>, Closed> {
-        self.start(name, tracing::Span::none(), async move { Ok(future.await) })
+        self.start(name, tracing::Span::none(), Box::pin(async move { Ok(future.await) }))
     }
 
     /// As [`Gate::spawn`]; at `deadline` the task is dropped where it stands and ends with [`TaskError::Deadline`].
@@ -162,12 +163,8 @@ impl Gate {
         deadline: Instant,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<Task<T>, Closed> {
-        let span = tracing::Span::current();
-        self.start(
-            name,
-            span,
-            async move { clock::timeout_at(deadline, future).await.map_err(|_| TaskError::Deadline) },
-        )
+        let bounded = async move { clock::timeout_at(deadline, future).await.map_err(|_| TaskError::Deadline) };
+        self.start(name, tracing::Span::current(), Box::pin(bounded))
     }
 
     /// Runs a task that some library spawns and forgets, as one of this gate's: it is dropped where it stands when the gate begins to close.
@@ -186,11 +183,12 @@ impl Gate {
         }
     }
 
+    /// Boxed, so that a task's machinery is compiled for each kind of result and not for each future.
     fn start<T: Send + 'static>(
         &self,
         name: &'static str,
         span: tracing::Span,
-        future: impl Future<Output = Result<T, TaskError>> + Send + 'static,
+        future: BoxFuture<'static, Result<T, TaskError>>,
     ) -> Result<Task<T>, Closed> {
         let spot = Arc::new(Spot::default());
         let pass = self.admit(name, Some(spot.clone()))?;

@@ -1,13 +1,13 @@
 //! A system: the actors of one process (or of one simulated host), their registry and their end.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use ractor::{ActorCell, ActorId};
 use tokio::sync::Notify;
@@ -115,7 +115,11 @@ impl System {
     ///
     /// # Errors
     /// [`Error::Spawn`] when the framework below refuses the supervisor.
-    pub async fn start(options: Options) -> Result<Self, Error> {
+    pub fn start(options: Options) -> BoxFuture<'static, Result<Self, Error>> {
+        Box::pin(Self::begin(options))
+    }
+
+    async fn begin(options: Options) -> Result<Self, Error> {
         let inner = Arc::new(Inner {
             options,
             registry: Mutex::default(),
@@ -164,18 +168,28 @@ impl System {
     ///
     /// # Errors
     /// As [`System::spawn`].
-    pub async fn spawn_loop<F, R>(
+    pub fn spawn_loop<F, R>(
         &self,
         kind: &'static ActorKind,
         key: impl Into<Arc<str>>,
         run: F,
-    ) -> Result<LoopHandle, Error>
+    ) -> BoxFuture<'_, Result<LoopHandle, Error>>
     where
         F: Fn(LoopCtx) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let handle: Handle<Infallible> = self.launch(kind, key.into(), Looped(run), None).await?;
-        Ok(handle)
+        self.launch_loop(kind, key.into(), Looped::new(run), None)
+    }
+
+    /// Not generic, so that the machinery of an actor is compiled here, once for all loops, and not in each crate that has one.
+    pub(crate) fn launch_loop(
+        &self,
+        kind: &'static ActorKind,
+        key: Arc<str>,
+        body: Looped,
+        parent: Option<Parent>,
+    ) -> BoxFuture<'_, Result<LoopHandle, Error>> {
+        Box::pin(self.launch(kind, key, body, parent))
     }
 
     pub(crate) async fn launch<B: Body>(

@@ -122,7 +122,11 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn spawn(system: &System, client: Client, config: Config) -> Result<Self, Error> {
+    pub fn spawn(system: &System, client: Client, config: Config) -> BoxFuture<'_, Result<Self, Error>> {
+        Box::pin(Self::begin(system, client, config))
+    }
+
+    async fn begin(system: &System, client: Client, config: Config) -> Result<Self, Error> {
         let (name, set) = Set::new(system, client, config).await?;
         let handle = system.spawn_loop(&SCHEDULER, name, move |ctx| run(ctx, Arc::clone(&set))).await?;
         Ok(Self { handle })

@@ -23,6 +23,7 @@ pub mod tls;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use oarlock_client::Client;
 use oarlock_config::{SecureServingOptions, ServerTrust};
 use oarlock_pki::tls::ServingCertificate;
@@ -109,7 +110,11 @@ const TLS_FLAGS: &str = "--tls-cert-file, --tls-private-key-file";
 ///
 /// # Errors
 /// [`Error`].
-pub async fn serve(system: &System, bound: Option<Bound>, parts: Parts) -> Result<(), Error> {
+pub fn serve(system: &System, bound: Option<Bound>, parts: Parts) -> BoxFuture<'_, Result<(), Error>> {
+    Box::pin(begin(system, bound, parts))
+}
+
+async fn begin(system: &System, bound: Option<Bound>, parts: Parts) -> Result<(), Error> {
     let Some(Bound { socket, certificate, options }) = bound else { return Ok(()) };
     let clients = tls::clients(options.client_ca_file.as_deref(), parts.trust.as_ref())
         .map_err(|source| Error::Certificate { flags: "--client-ca-file", source })?;

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use oarlock_meta::Revision;
 use oarlock_runtime::{ActorKind, Failure, LoopCtx, LoopHandle, Phase, System, clock};
@@ -44,16 +45,16 @@ type Due = Reverse<(Timestamp, Key, Revision)>;
 ///
 /// # Errors
 /// As [`System::spawn_loop`].
-pub async fn start(
-    system: &System,
+pub fn start<'a>(
+    system: &'a System,
     store: Store,
     prefix: &str,
     expiry: Expiry,
-) -> Result<LoopHandle, oarlock_runtime::Error> {
+) -> BoxFuture<'a, Result<LoopHandle, oarlock_runtime::Error>> {
     let prefix: Arc<str> = prefix.into();
     let key = Arc::clone(&prefix);
     let run = move |ctx| run(ctx, store.clone(), Arc::clone(&prefix), Arc::clone(&expiry));
-    system.spawn_loop(&EXPIRER, key, run).await
+    system.spawn_loop(&EXPIRER, key, run)
 }
 
 async fn run(ctx: LoopCtx, store: Store, prefix: Arc<str>, expiry: Expiry) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Instant, LoopHandle, System, clock};
 use oarlock_storage::{Error, Health, Log, Sharing};
@@ -85,7 +86,16 @@ impl Store {
     ///
     /// # Errors
     /// The log cannot be read, or an actor of this name lives already.
-    pub async fn start(
+    pub fn start(
+        system: &System,
+        log: Arc<dyn Log>,
+        indexer: Arc<dyn Indexer>,
+        options: Options,
+    ) -> BoxFuture<'_, Result<Self, StartError>> {
+        Box::pin(Self::begin(system, log, indexer, options))
+    }
+
+    async fn begin(
         system: &System,
         log: Arc<dyn Log>,
         indexer: Arc<dyn Indexer>,

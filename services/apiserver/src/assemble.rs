@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures::future::BoxFuture;
 use oarlock_apiserver::streaming::LocalKubelets;
 use oarlock_apiserver::{Config, Options, Server};
 use oarlock_auth::tokens::DEFAULT_ISSUER;
@@ -142,7 +143,11 @@ pub(crate) fn now() -> UnixTime {
 ///
 /// # Errors
 /// When the directory is in use or unusable, the port is taken, the store cannot be loaded.
-pub async fn start(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
+pub fn start(system: &System, cluster: Cluster) -> BoxFuture<'_, anyhow::Result<Api>> {
+    Box::pin(begin(system, cluster))
+}
+
+async fn begin(system: &System, cluster: Cluster) -> anyhow::Result<Api> {
     let directory = DataDir::new(&cluster.data_dir);
     folder("--data-dir", directory.root())?;
     tell_of_gates(&cluster.features);

@@ -1,5 +1,6 @@
 //! `oarlock apiserver`: the server in a process of its own.
 
+use futures::future::BoxFuture;
 use oarlock_bus::Role;
 use oarlock_config::NatsOptions;
 use oarlock_runtime::System;
@@ -12,7 +13,11 @@ use crate::assemble::{self, Api, Cluster, Store};
 ///
 /// # Errors
 /// When the server cannot be started, or fails.
-pub async fn run(args: Args) -> anyhow::Result<u8> {
+pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
+    Box::pin(run_until_signal(args))
+}
+
+async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
+use futures::future::BoxFuture;
 use oarlock_bus::Role;
 use oarlock_cloud::External;
 use oarlock_informer::{CONTROLLER, REFLECTOR};
@@ -18,7 +19,11 @@ const AGENT: &str = concat!("cloud-controller-manager/", env!("CARGO_PKG_VERSION
 ///
 /// # Errors
 /// When the kubeconfig or the provider's address is unusable, a controller cannot be started, or the system fails.
-pub async fn run(args: Args) -> anyhow::Result<u8> {
+pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
+    Box::pin(run_until_signal(args))
+}
+
+async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;

@@ -1,6 +1,7 @@
 //! `oarlock controller-manager`: the controllers in a process of their own, over HTTPS, each with the token of its ServiceAccount.
 
 use anyhow::Context;
+use futures::future::BoxFuture;
 use oarlock_bus::Role;
 use oarlock_config::ServerTrust;
 use oarlock_controllers::Started;
@@ -18,7 +19,11 @@ const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"
 ///
 /// # Errors
 /// When the kubeconfig is unusable, a controller is not known or cannot be started, or the system fails.
-pub async fn run(args: Args) -> anyhow::Result<u8> {
+pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
+    Box::pin(run_until_signal(args))
+}
+
+async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;

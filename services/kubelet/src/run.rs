@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use oarlock_bus::Role;
 use oarlock_client::{Client, Endpoint, Https};
 use oarlock_informer::GateSpawn;
@@ -18,7 +19,11 @@ use crate::serve;
 ///
 /// # Errors
 /// When the kubeconfig is unusable, there is no identity for a node, or a kubelet cannot be started.
-pub async fn run(args: Args) -> anyhow::Result<u8> {
+pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
+    Box::pin(run_until_signal(args))
+}
+
+async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;

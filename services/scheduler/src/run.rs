@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use oarlock_bus::Role;
 use oarlock_client::{Client, Endpoint, Https};
 use oarlock_informer::{GateSpawn, REFLECTOR};
@@ -15,7 +16,11 @@ use crate::args::Args;
 ///
 /// # Errors
 /// When the kubeconfig is unusable, the scheduler cannot be started, or it fails.
-pub async fn run(args: Args) -> anyhow::Result<u8> {
+pub fn run(args: Args) -> BoxFuture<'static, anyhow::Result<u8>> {
+    Box::pin(run_until_signal(args))
+}
+
+async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
     oarlock_telemetry::init_logs(&args.log, oarlock_telemetry::logs::Format::Text)?;
     let system = System::start(oarlock_runtime::Options::default()).await?;
     let signals = shutdown::signals(&system)?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use http::Request;
 use hyper::body::Incoming;
 use oarlock_pki::tls::ServingCertificate;
@@ -56,8 +57,9 @@ impl Server {
         self.spawn(socket, None).await
     }
 
-    async fn spawn(&self, socket: TcpListener, tls: Option<TlsAcceptor>) -> Result<SocketAddr, ListenError> {
-        Ok(listener::listen(&self.inner.system, &LISTENER, socket, tls, CONNECTIONS, self.clone()).await?)
+    fn spawn(&self, socket: TcpListener, tls: Option<TlsAcceptor>) -> BoxFuture<'_, Result<SocketAddr, ListenError>> {
+        let listen = listener::listen(&self.inner.system, &LISTENER, socket, tls, CONNECTIONS, self.clone());
+        Box::pin(async { Ok(listen.await?) })
     }
 }
 
