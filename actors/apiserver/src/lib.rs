@@ -1,11 +1,10 @@
 //! The front door: listener, request pipeline, verbs, discovery, OpenAPI.
 //!
 //! [`Server`] is what every request shares. A request, whatever carried it, becomes a call with a decoded object: [`http`] makes it of bytes,
-//! the in-process transport takes it as it is. [`call`] authorizes and hands it to one of [`verbs`] or [`subresources`]; [`stages`] are what every
+//! the in-process transport takes it as it is. [`call`] authorizes and hands it to one of [`verbs`] or [`subresources`]; [`pipeline`] is what every
 //! write passes between decoding and commit.
 
 mod absent;
-mod admission;
 mod allocate;
 pub mod bootstrap;
 pub mod call;
@@ -23,16 +22,17 @@ mod logs;
 mod lookup;
 mod metrics;
 pub mod milestones;
+mod now;
 mod openapi;
 mod ownership;
 mod page;
 mod patching;
+mod pipeline;
 mod policy;
 mod reviews;
 mod rights;
 mod selectors;
 pub mod server;
-mod stages;
 pub mod start;
 mod state;
 pub mod streaming;
