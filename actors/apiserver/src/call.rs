@@ -64,7 +64,7 @@ impl Server {
         }
         if let Call::Create(obj, _) | Call::Update(obj, _) = &call {
             // The request was authorized for the namespace of its URL: a body, also that of a subresource, must not name another one.
-            verbs::create::check_namespace(target, obj)?;
+            crate::identity::check_namespace(target, obj)?;
         }
         if target.subresource.is_empty() && target.resource().storage.is_none() {
             return crate::reviews::answer(self, caller, target, call).await;

@@ -7,9 +7,9 @@ use oarlock_patch::{PatchKind, Validation, apply_patch};
 use oarlock_schema::Obj;
 
 use crate::caller::Caller;
-use crate::ownership;
+use crate::change::{Change, expected};
 use crate::target::Target;
-use crate::verbs::update::{Change, check_name, expected};
+use crate::{identity, ownership};
 
 /// A stored object after a patch, in the stored type and with defaults.
 ///
@@ -31,8 +31,8 @@ pub(crate) fn patched(
     // The stored object carries its own revision; only another one is a wish.
     let expect = if applied && named.is_empty() { None } else { expected(target, &obj)? };
     let expect = expect.filter(|r| *r != revision);
-    check_name(target, &obj)?;
-    crate::verbs::create::fit_namespace(target, &mut obj)?;
+    identity::check_name(target, &obj)?;
+    identity::fit_namespace(target, &mut obj)?;
     obj = target.to_stored(obj)?;
     oarlock_apis::default(&mut obj);
     Ok(Change { obj, expect, managed: applied, trusted: false })

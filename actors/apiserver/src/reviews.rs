@@ -13,12 +13,12 @@ use oarlock_registry::kind::Request;
 use oarlock_schema::Obj;
 
 use crate::caller::Caller;
+use crate::identity;
 use crate::ownership;
 use crate::pipeline::{self, Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::subresources::binding;
 use crate::target::Target;
-use crate::verbs::create;
 
 /// Answers a call on a resource without storage.
 ///
@@ -28,7 +28,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
     let resource = target.resource();
     match (resource.plural, call) {
         ("bindings", Call::Create(mut obj, options)) => {
-            create::fit_namespace(target, &mut obj)?;
+            identity::fit_namespace(target, &mut obj)?;
             let name = obj.meta().name().to_owned();
             if name.is_empty() {
                 return Err(Status::bad_request("Name parameter required."));
@@ -39,7 +39,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             let Some(pods) = oarlock_schema::resource("", "v1", "pods") else {
                 return Err(Status::internal_error("no pods"));
             };
-            create::forget_system_fields(&mut obj);
+            identity::forget_system_fields(&mut obj);
             // The stages see what was posted: a Binding among bindings.
             let named = Target { name: &name, ..*target };
             let attempt = Attempt::new(server, caller, &named, Operation::Create, options.dry_run);
@@ -49,8 +49,8 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
         }
         (_, Call::Create(mut obj, options)) => {
             // A review goes the way of every new object, up to where others are stored.
-            create::fit_namespace(target, &mut obj)?;
-            create::forget_system_fields(&mut obj);
+            identity::fit_namespace(target, &mut obj)?;
+            identity::forget_system_fields(&mut obj);
             oarlock_apis::default(&mut obj);
             let attempt = Attempt::new(server, caller, target, Operation::Create, options.dry_run);
             let attempt = Attempt { object: Some(obj), ..attempt };

@@ -13,10 +13,10 @@ use oarlock_schema::{Obj, Struct, Value, type_named};
 use oarlock_seeded_bug::seeded_bug;
 
 use crate::caller::Caller;
+use crate::identity;
 use crate::pipeline::{self, Attempt, Shown};
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::create;
 
 /// Executes a call on a subresource.
 ///
@@ -43,9 +43,9 @@ async fn post(
 ) -> Result<Reply, Status> {
     // The uid of a Binding and of a TokenRequest is a precondition.
     if target.subresource == "eviction" {
-        create::forget_system_fields(&mut body);
+        identity::forget_system_fields(&mut body);
     }
-    create::fit_namespace(target, &mut body)?;
+    identity::fit_namespace(target, &mut body)?;
     oarlock_apis::default(&mut body);
     let attempt = Attempt::new(server, caller, target, Operation::Create, options.dry_run);
     let attempt = Attempt { object: Some(body), ..attempt };

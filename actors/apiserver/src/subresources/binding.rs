@@ -8,10 +8,12 @@ use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Binding, Pod, PodMut};
 
 use crate::caller::Caller;
+use crate::change::Change;
+use crate::identity::{check_uid, failed_precondition};
 use crate::pipeline::{Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::update::{Change, check_uid, failed_precondition, modify};
+use crate::verbs::update::modify;
 
 /// A Binding that was posted to a pod, or to the collection of Bindings, on its way to the pod.
 pub(crate) struct Posted<'a> {

@@ -12,12 +12,13 @@ use oarlock_schema::{Obj, Str, Value, resource};
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
+use crate::change::{Change, parse_revision};
 use crate::pipeline::{Attempt, Encoded, Source};
 use crate::selectors;
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::delete;
-use crate::verbs::update::{Change, modify, parse_revision};
+use crate::verbs::update::modify;
 
 /// Upstream's pause before a blocked eviction should be tried again, when the budget has not been observed yet.
 const RETRY_AFTER: u32 = 10;

@@ -13,6 +13,7 @@ use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
+use crate::identity;
 use crate::ownership;
 use crate::pipeline::{self, Attempt, Commit, Encoded, Source};
 use crate::server::Server;
@@ -37,8 +38,8 @@ pub async fn create(
     options: &WriteOptions,
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
-    fit_namespace(target, &mut obj)?;
-    forget_system_fields(&mut obj);
+    identity::fit_namespace(target, &mut obj)?;
+    identity::forget_system_fields(&mut obj);
     oarlock_apis::default(&mut obj);
     let request = Creating { server, caller, target, options, managed: false };
     request.create(&obj).await
@@ -56,7 +57,7 @@ pub async fn create_applied(
     options: &WriteOptions,
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
-    fit_namespace(target, &mut obj)?;
+    identity::fit_namespace(target, &mut obj)?;
     // As upstream, an apply that creates an object does not compare the resourceVersion that its body states.
     if let Some(mut meta) = obj.meta_mut() {
         meta.clear_resource_version();
@@ -201,44 +202,6 @@ fn generate_name(obj: &mut Obj) -> bool {
         meta.set_name(name.as_str());
     }
     true
-}
-
-/// The object's namespace is the URL's, or absent and then becomes it.
-///
-/// # Errors
-/// 400 when they differ.
-pub fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
-    check_namespace(target, obj)?;
-    if !target.resource().namespaced {
-        if let Some(mut meta) = obj.meta_mut() {
-            meta.clear_namespace();
-        }
-        return Ok(());
-    }
-    if let Some(mut meta) = obj.meta_mut() {
-        meta.set_namespace(target.namespace);
-    }
-    Ok(())
-}
-
-/// Checks that a body names no other namespace than the URL.
-///
-/// # Errors
-/// 400 when they differ.
-pub fn check_namespace(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
-    let namespace = obj.meta().namespace();
-    if !target.resource().namespaced || namespace.is_empty() || namespace == target.namespace {
-        return Ok(());
-    }
-    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
-}
-
-/// What only the server says of an object is dropped before anybody comes to own it (upstream: `rest.WipeObjectMetaSystemFields`).
-pub(crate) fn forget_system_fields(obj: &mut Obj) {
-    if let Some(mut meta) = obj.meta_mut() {
-        meta.clear_uid().clear_creation_timestamp().clear_deletion_timestamp().clear_deletion_grace_period_seconds();
-        meta.clear_self_link();
-    }
 }
 
 fn taken(server: &Server, target: &Target<'_>, name: &str) -> Status {

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
-use oarlock_meta::{FieldError, GroupKind, Path, Revision, Status, revision};
+use oarlock_meta::{Revision, Status};
 use oarlock_registry::kind::Request;
 use oarlock_registry::{delete, index, prepare, stored};
 use oarlock_schema::Obj;
-use oarlock_storage::{Append, Key};
+use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use super::create;
 use crate::caller::Caller;
+use crate::change::{Change, expected};
+use crate::identity;
 use crate::ownership;
 use crate::pipeline::{self, Attempt, Commit, Encoded, Shown, Source};
 use crate::server::Server;
@@ -20,34 +22,6 @@ use crate::target::Target;
 
 /// How often a change that carries no resourceVersion is tried on newer state.
 const RETRIES: usize = 100;
-
-/// What a change makes of the stored object.
-#[derive(Debug)]
-pub struct Change {
-    /// The object as the request wants it, in the stored type.
-    pub obj: Obj,
-    /// Only if the stored object still has this revision.
-    pub expect: Option<Revision>,
-    /// managedFields are already as they should be (apply).
-    pub managed: bool,
-    /// The server made the change by rules of its own (binding, eviction): rules about what clients may change do not apply. The admission stages have seen
-    /// the request itself (a Binding, an Eviction), and do not see the change of the object.
-    pub trusted: bool,
-}
-
-impl Change {
-    /// A change that a client asked for.
-    #[must_use]
-    pub fn asked(obj: Obj, expect: Option<Revision>) -> Self {
-        Self { obj, expect, managed: false, trusted: false }
-    }
-
-    /// A change that the server makes itself.
-    #[must_use]
-    pub fn own(obj: Obj) -> Self {
-        Self { obj, expect: None, managed: true, trusted: true }
-    }
-}
 
 /// What happened to the object.
 #[derive(Debug)]
@@ -80,12 +54,12 @@ pub async fn update(
     options: &WriteOptions,
 ) -> Result<(Arc<Entry>, bool), Status> {
     let mut obj = target.to_stored(obj)?;
-    create::fit_namespace(target, &mut obj)?;
-    check_name(target, &obj)?;
+    identity::fit_namespace(target, &mut obj)?;
+    identity::check_name(target, &obj)?;
     oarlock_apis::default(&mut obj);
     let key = target.key(target.name)?;
     if server.view().get(&key).is_none() && target.resource().create_on_update && target.subresource.is_empty() {
-        check_uid(target, &key, obj.meta().uid(), "")?;
+        identity::check_uid(target, &key, obj.meta().uid(), "")?;
         server.authorize_resource(caller, "create", target)?;
         if let Some(mut meta) = obj.meta_mut() {
             meta.clear_resource_version();
@@ -93,7 +67,7 @@ pub async fn update(
         return Ok((create::create(server, caller, target, obj, options).await?, true));
     }
     let mut change = |old: &Obj, _: Revision| -> Result<Change, Status> {
-        check_uid(target, &key, obj.meta().uid(), old.meta().uid())?;
+        identity::check_uid(target, &key, obj.meta().uid(), old.meta().uid())?;
         Ok(Change::asked(obj.clone(), expected(target, &obj)?))
     };
     Ok((modify(server, caller, target, options, &mut change).await?.entry(), false))
@@ -215,83 +189,4 @@ impl Source for Modification<'_> {
             (Commit::Conflict { .. }, _) => Ok(None),
         }
     }
-}
-
-/// A uid in a body is a precondition. Upstream's store checks it, and its words come through.
-pub(crate) fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
-    check_precondition(target, key, "UID", asked, have)
-}
-
-/// Compares the uid and resourceVersion that a body states with those of the stored object; what the body leaves out is not compared.
-///
-/// # Errors
-/// 409 when the object has another one.
-pub(crate) fn check_precondition(
-    target: &Target<'_>,
-    key: &Key,
-    what: &str,
-    asked: &str,
-    have: &str,
-) -> Result<(), Status> {
-    if asked.is_empty() || asked == have {
-        return Ok(());
-    }
-    Err(failed_precondition(target, key, what, asked, have))
-}
-
-/// 409: the object has another uid or revision than the request states.
-pub(crate) fn failed_precondition(target: &Target<'_>, key: &Key, what: &str, asked: &str, have: &str) -> Status {
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: {what} in precondition: {asked}, {what} in object meta: {have}"
-    );
-    Status::conflict(&target.resource().group_resource(), target.name, why)
-}
-
-/// The revision that a body names; kinds that forbid unconditional updates insist on one.
-///
-/// # Errors
-/// 500, as upstream has it, when it is no number; 422 when there must be one.
-pub(crate) fn expected(target: &Target<'_>, obj: &Obj) -> Result<Option<Revision>, Status> {
-    let text = obj.meta().resource_version();
-    if text.is_empty() || text == "0" {
-        let resource = target.resource();
-        if resource.unconditional_update {
-            return Ok(None);
-        }
-        let path = Path::new("metadata");
-        let error = FieldError::invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
-        // Upstream puts the resource where the kind belongs.
-        return Err(Status::invalid(&GroupKind::new(resource.group, resource.plural), target.name, &[error]));
-    }
-    parse_revision(text).map(Some)
-}
-
-/// Parses a resourceVersion of a body.
-///
-/// # Errors
-/// 500, as upstream has it, when it is no number.
-pub fn parse_revision(text: &str) -> Result<Revision, Status> {
-    text.parse().map_err(|_| Status::unexpected(revision::invalid_syntax(text)))
-}
-
-/// The object's name is the URL's.
-///
-/// # Errors
-/// 400 when it is absent or another.
-pub(crate) fn check_name(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
-    let name = obj.meta().name();
-    if name.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            target.name
-        )));
-    }
-    if name != target.name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            target.name
-        )));
-    }
-    Ok(())
 }
