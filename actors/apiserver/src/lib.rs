@@ -6,6 +6,7 @@
 
 mod absent;
 mod allocate;
+pub mod answers;
 pub mod bootstrap;
 pub mod call;
 pub mod caller;

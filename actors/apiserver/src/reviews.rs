@@ -105,5 +105,5 @@ impl Source for Review<'_> {
 /// A review with its answer, in the form that an object has on the wire.
 fn answered(mut obj: Obj) -> Reply {
     oarlock_schema::canonical::canonicalize(&mut obj);
-    crate::call::answer(&obj, true)
+    crate::answers::answer(&obj, true)
 }

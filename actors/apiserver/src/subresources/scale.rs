@@ -24,7 +24,7 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
     match call {
         Call::Get(GetOptions { resource_version }) => {
             let object = get::get(server, caller, target, &GetOptions { resource_version }).await?;
-            Ok(crate::call::answer(&scale_of(&object.obj()?)?, false))
+            Ok(crate::answers::answer(&scale_of(&object.obj()?)?, false))
         }
         Call::Update(mut body, options) => {
             identity::fit_namespace(target, &mut body)?;
@@ -77,7 +77,7 @@ async fn write(
         Ok(Change { obj, expect, managed: true, trusted: false })
     };
     let entry = modify(server, caller, target, options, &mut change).await?.entry();
-    Ok(crate::call::answer(&scale_of(&target.decode(&entry)?)?, false))
+    Ok(crate::answers::answer(&scale_of(&target.decode(&entry)?)?, false))
 }
 
 fn replicas(scale: &Obj) -> i64 {

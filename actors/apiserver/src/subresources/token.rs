@@ -74,7 +74,7 @@ fn issue(server: &Server, caller: &Caller, target: &Target<'_>, mut body: Obj) -
     let mut out = TokenRequestMut::new(&mut body);
     let mut status = out.status_mut();
     status.set_token(issued.token.as_str()).set_expiration_timestamp(Time::from_unix(issued.expires_at).to_string());
-    Ok(crate::call::answer(&body, true))
+    Ok(crate::answers::answer(&body, true))
 }
 
 fn no_request() -> Status {
