@@ -21,7 +21,6 @@ mod identity;
 pub mod in_process;
 mod inflight;
 mod large;
-mod logs;
 mod lookup;
 mod metrics;
 pub mod milestones;

@@ -6,6 +6,7 @@ mod html;
 mod kubelets;
 mod links;
 mod location;
+mod logs;
 mod proxy;
 mod rewrite;
 mod send;
@@ -55,7 +56,7 @@ pub async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Status> {
     if target.subresource == "log" {
-        return crate::logs::serve(server, caller, target, query, request).await;
+        return logs::serve(server, caller, target, query, request).await;
     }
     admitted(server, caller, target, info, query).await?;
     match target.subresource {
