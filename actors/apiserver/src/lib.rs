@@ -20,6 +20,7 @@ pub mod http;
 mod identity;
 pub mod in_process;
 mod inflight;
+pub mod kubelets;
 mod large;
 mod lookup;
 mod metrics;

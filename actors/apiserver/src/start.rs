@@ -23,12 +23,12 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Config;
 use crate::http::listener;
 use crate::inflight::Inflight;
+use crate::kubelets::Kubelets;
 use crate::large::Lanes;
 use crate::lookup::ReaderLookup;
 use crate::milestones::MILESTONES;
 use crate::server::{Parts, Server};
 use crate::state::State;
-use crate::streaming::Kubelets;
 use crate::{bootstrap, milestones, policy, termination};
 
 /// What a server is made of, but for the way to it.

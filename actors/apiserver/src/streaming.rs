@@ -3,7 +3,6 @@
 mod allowed;
 mod container;
 mod html;
-mod kubelets;
 mod links;
 mod location;
 mod logs;
@@ -28,7 +27,6 @@ use crate::server::Server;
 use crate::target::Target;
 
 pub(crate) use container::choose as choose_container;
-pub use kubelets::{Kubelets, LocalKubelets, PREFERRED_ADDRESS_TYPES};
 pub(crate) use location::{Location, pod_and_node};
 pub(crate) use send::{bare, passed, send};
 pub(crate) use upgraded::escaped;

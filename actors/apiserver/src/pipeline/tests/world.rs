@@ -21,10 +21,10 @@ use parking_lot::Mutex;
 
 use crate::caller::Caller;
 use crate::inflight::Inflight;
+use crate::kubelets::Kubelets;
 use crate::large::Lanes;
 use crate::server::{Parts, Server};
 use crate::state::State;
-use crate::streaming::Kubelets;
 use crate::target::Target;
 
 /// What a stage saw: the operation, the endpoint, the type of the object, the name.
