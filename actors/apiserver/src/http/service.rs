@@ -413,12 +413,3 @@ fn patch_type(headers: &HeaderMap) -> PatchType {
         _ => PatchType::Strategic,
     }
 }
-
-/// A reply of a raw path, as HTTP.
-#[must_use]
-pub fn text(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(super::full(body));
-    *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
-    response
-}
