@@ -10,7 +10,7 @@ use crate::target::Target;
 ///
 /// # Errors
 /// 400 when they differ.
-pub fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
+pub(crate) fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
     check_namespace(target, obj)?;
     if !target.resource().namespaced {
         if let Some(mut meta) = obj.meta_mut() {
@@ -28,7 +28,7 @@ pub fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
 ///
 /// # Errors
 /// 400 when they differ.
-pub fn check_namespace(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
+pub(crate) fn check_namespace(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
     let namespace = obj.meta().namespace();
     if !target.resource().namespaced || namespace.is_empty() || namespace == target.namespace {
         return Ok(());

@@ -31,7 +31,7 @@ fn decoded(json: &Value, ty: TypeRef) -> Obj {
 fn user(case: &Value) -> UserInfo {
     match text(case, "user") {
         "admin" => UserInfo::new("admin", ["system:masters"]),
-        node => UserInfo::new(&format!("system:node:{node}"), ["system:nodes"]),
+        node => UserInfo::new(format!("system:node:{node}"), ["system:nodes"]),
     }
 }
 
