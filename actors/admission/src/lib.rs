@@ -7,6 +7,7 @@ pub mod amounts;
 pub mod attributes;
 pub mod cache;
 pub mod chain;
+pub mod context;
 pub mod plugins;
 pub mod pod_amounts;
 pub mod policy;
@@ -16,4 +17,5 @@ pub mod turns;
 
 pub use attributes::{Attributes, Operation, Rights, Subject};
 pub use chain::Chain;
+pub use context::RequestContext;
 pub use stage::AdmissionStage;

@@ -270,6 +270,19 @@ pub(crate) const BUGS: &[Bug] = &[
         "who_may_not_ask_all_nodes_learns_neither_how_many_there_are_nor_which_has_a_pod",
     ),
     bug(
+        "bodies_are_not_judged",
+        "oarlock-apiserver",
+        None,
+        "bodies_of_subresources_and_reviews_are_validated_by_the_stages_before_anything_is_done",
+    ),
+    bug(
+        "escalation_before_mutation",
+        "oarlock-apiserver",
+        None,
+        "rights_are_checked_of_what_the_mutating_stages_have_made",
+    ),
+    bug("dry_run_commits", "oarlock-apiserver", None, "a_dry_run_keeps_nothing"),
+    bug(
         "token_without_admission",
         "oarlock-apiserver",
         None,

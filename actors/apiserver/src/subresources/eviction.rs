@@ -5,49 +5,76 @@ use std::sync::Arc;
 use oarlock_auth::UserInfo;
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
 use oarlock_meta::{Cause, LabelSelector, Status};
+use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
 use oarlock_schema::{Obj, Str, Value, resource};
 use oarlock_store::Entry;
 
-use crate::admission::Admission;
 use crate::caller::Caller;
+use crate::change::{Change, parse_revision};
+use crate::pipeline::{Attempt, Encoded, Source};
 use crate::selectors;
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::delete;
-use crate::verbs::update::{Change, modify, parse_revision};
+use crate::verbs::update::modify;
 
 /// Upstream's pause before a blocked eviction should be tried again, when the budget has not been observed yet.
 const RETRY_AFTER: u32 = 10;
 
-/// Evicts the pod that the URL names, once the stages have checked the Eviction. They see neither the condition that the pod gets nor its deletion.
+/// An Eviction on its way to the pod that the URL names.
+pub(crate) struct Posted<'a> {
+    options: &'a WriteOptions,
+    /// How the pod is to be deleted, as the Eviction says.
+    deletion: DeleteOptions,
+}
+
+impl<'a> Posted<'a> {
+    pub(crate) fn new(options: &'a WriteOptions) -> Self {
+        Self { options, deletion: DeleteOptions::default() }
+    }
+}
+
+impl Source for Posted<'_> {
+    type Outcome = Reply;
+
+    const STORED: bool = false;
+
+    fn validate(&mut self, _: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let body = attempt.object.as_ref();
+        if body.is_none_or(|body| body.meta().name() != attempt.target.name) {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let Some(eviction) = body.and_then(|body| body.view::<Eviction<'_>>()) else {
+            return Err(Status::bad_request("the body is no Eviction"));
+        };
+        self.deletion = options_of(eviction, self.options.dry_run)?;
+        Ok(())
+    }
+
+    async fn commit(self, attempt: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+        evict(attempt.server, attempt.caller, attempt.target, self.options, self.deletion).await
+    }
+}
+
+/// Evicts the pod that the URL names, as an admitted Eviction says. The admission stages see neither the condition that the pod gets nor its deletion.
 ///
 /// # Errors
-/// 400 for another name in the body; 404; 429 when a budget allows no disruption; 500 when more than one budget matches.
-pub(crate) async fn evict(
+/// 404; 409 when a precondition does not hold; 429 when a budget allows no disruption; 500 when more than one budget matches.
+async fn evict(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    mut body: Obj,
     options: &WriteOptions,
-    admission: &Admission<'_>,
+    mut delete_options: DeleteOptions,
 ) -> Result<Reply, Status> {
-    if body.meta().name() != target.name {
-        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
-    }
-    let Some(eviction) = body.view::<Eviction<'_>>() else {
-        return Err(Status::bad_request("the body is no Eviction"));
-    };
-    let delete_options = options_of(eviction, options.dry_run)?;
-    admission.validate(Some(&mut body), None).await?;
     let pod_target = Target { subresource: "", ..*target };
     let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
     let pod = pod_target.decode(&entry)?;
     if must_ask(&pod) {
         spend(server, caller, target, &pod, options).await?;
     }
-    let mut delete_options = delete_options;
     if !delete_options.dry_run {
         let disrupted = disrupt(server, caller, target, &delete_options, options).await?;
         if delete_options.resource_version.is_some() {
@@ -140,7 +167,7 @@ async fn spend(
     let healthy = ready(pod);
     let budget_target = Target::new(budgets, "status", target.namespace, budget.name());
     let pod_name = target.name;
-    let now = crate::stages::now_text();
+    let now = crate::now::text();
     let mut change = |old: &Obj, _: oarlock_meta::Revision| -> Result<Change, Status> {
         let Some(view) = old.view::<PodDisruptionBudget<'_>>() else {
             return Err(Status::internal_error("stored budget is no budget"));

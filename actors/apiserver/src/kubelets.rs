@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use oarlock_meta::Status;
 use oarlock_pki::{CertificateDer, PrivateKeyDer, tls};
+use oarlock_registry::Reader;
 use oarlock_schema::resource;
 use oarlock_schema::views::core_v1::Node;
 use oarlock_streams::BoxIo;
 use tokio_rustls::rustls::ClientConfig;
-
-use crate::server::Server;
 
 /// Which of a node's addresses is called (upstream's default of `--kubelet-preferred-address-types`).
 pub const PREFERRED_ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
@@ -70,19 +69,19 @@ impl Kubelets {
     }
 
     /// A connection to a kubelet of this process.
-    pub(super) fn local(&self, node: &str) -> Option<BoxIo> {
+    pub(crate) fn local(&self, node: &str) -> Option<BoxIo> {
         self.local.as_ref()?.connect(node)
     }
 
     /// What TLS believes.
-    pub(super) fn tls(&self, verify: bool) -> &Arc<ClientConfig> {
+    pub(crate) fn tls(&self, verify: bool) -> &Arc<ClientConfig> {
         if verify { &self.verified } else { &self.anybody }
     }
 
     /// Host and port of a node's kubelet, as the Node says.
-    pub(super) fn address(&self, server: &Server, node: &str) -> Result<(String, u16), Status> {
+    pub(crate) fn address(&self, reader: &Reader, node: &str) -> Result<(String, u16), Status> {
         let nodes = resource("", "v1", "nodes").ok_or_else(|| Status::internal_error("no nodes"))?;
-        let object = server.reader().get(nodes, "", node);
+        let object = reader.get(nodes, "", node);
         let object = object.ok_or_else(|| Status::not_found(&nodes.group_resource(), node))?;
         let Some(view) = object.view::<Node<'_>>() else {
             return Err(Status::internal_error("stored node is no node"));
