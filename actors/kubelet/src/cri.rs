@@ -16,7 +16,7 @@ use oarlock_schema::Str;
 
 use crate::template::ContainerSpec;
 
-pub mod v1;
+pub use oarlock_contracts::cri as v1;
 
 /// Why a runtime could not do it (gRPC codes of CRI).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -24,6 +24,7 @@ mod dns;
 mod downward;
 mod environment;
 mod fleet;
+mod grpc;
 mod hooks;
 mod hosts;
 mod image_gc;
