@@ -24,6 +24,7 @@ use crate::cri::{
 mod addresses;
 mod images;
 mod logs;
+mod node;
 mod script;
 
 use addresses::Addresses;
