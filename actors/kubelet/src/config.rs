@@ -9,7 +9,7 @@ use std::time::Duration;
 use oarlock_schema::Str;
 
 use crate::cri::Runtime;
-use crate::machine::Facts;
+use crate::machine::{Facts, SystemInfo};
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -34,21 +34,6 @@ pub struct NodeConfig {
     pub system: SystemInfo,
     /// Where things are on a real machine; `None` for simulated nodes, which touch nothing.
     pub machine: Option<Machine>,
-}
-
-/// What `nodeInfo` says of a system.
-#[derive(Clone, Debug, Default)]
-pub struct SystemInfo {
-    /// `machineID`.
-    pub machine_id: Str,
-    /// `systemUUID`.
-    pub system_uuid: Str,
-    /// `bootID`.
-    pub boot_id: Str,
-    /// `kernelVersion`.
-    pub kernel_version: Str,
-    /// `osImage`.
-    pub os_image: Str,
 }
 
 /// What the kubelet of a real machine is told; the defaults are upstream's.

@@ -8,7 +8,8 @@ use ipnet::{IpNet, Ipv4Net};
 use oarlock_schema::Str;
 
 use super::Sim;
-use crate::config::{NodeConfig, SystemInfo};
+use crate::config::NodeConfig;
+use crate::machine::SystemInfo;
 
 impl NodeConfig {
     /// A simulated node: 8 cores, 32 GiB, 110 pods. `index` gives it addresses of its own: pods in `10.244.<index>.0/24` and on, as a
