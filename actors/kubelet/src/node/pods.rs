@@ -172,7 +172,10 @@ impl Node {
             return true;
         }
         // Static pods do not wait for an API.
-        let own = entry.is_static.then(|| Place::own(&self.parts.config));
+        let own = entry.is_static.then(|| {
+            let config = &self.parts.config;
+            Place::own(config.name.clone(), config.node_labels())
+        });
         let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
         match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
