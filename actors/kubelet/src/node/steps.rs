@@ -9,7 +9,8 @@ use oarlock_schema::Str;
 
 use super::ground::Ground;
 use crate::cri::{self, ContainerStatus, PodSandboxConfig, Recall, RecalledContainer, Runtime, SandboxState};
-use crate::pod::{Pod, Recalled, StartReport, State, Step, Tell, specs};
+use crate::pod::model::PodEvent;
+use crate::pod::{Pod, Recalled, StartReport, State, Step, specs};
 use crate::tell::{Teller, Trouble};
 use crate::template::PodView;
 
@@ -115,7 +116,7 @@ impl Subject {
     }
 
     fn tell(&self, container: Option<usize>, warning: bool, reason: &str, message: String) {
-        self.tools.teller.tell(&self.item, Tell { container, warning, reason: reason.into(), message });
+        self.tools.teller.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
     }
 
     /// Adds to the configuration what only runtimes of machines are told; what is to be told about it.
