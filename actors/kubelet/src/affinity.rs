@@ -1,11 +1,11 @@
 //! Whether a node is one that a pod may run on: node selector, required node affinity, tolerations of `NoExecute` taints.
 
+use std::collections::BTreeMap;
+
 use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
 use oarlock_schema::views::List;
 use oarlock_schema::views::core_v1::{Node, NodeSelectorRequirement, PodSpec};
 use oarlock_schema::{Obj, Str};
-
-use crate::config::NodeConfig;
 
 /// One condition on a label, or on the field `metadata.name`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,10 +76,10 @@ impl Place {
         }
     }
 
-    /// The node as it will register: what holds while no API says more.
-    pub(crate) fn own(config: &NodeConfig) -> Self {
-        let labels = config.node_labels().into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        Self { name: config.name.clone(), labels, taints: Vec::new() }
+    /// The kubelet's own node before the API has said anything of it: its name and the labels that it registers with, and no taints.
+    pub(crate) fn own(name: Str, labels: BTreeMap<String, String>) -> Self {
+        let labels = labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        Self { name, labels, taints: Vec::new() }
     }
 
     fn label(&self, key: &str) -> Option<&str> {

@@ -4,7 +4,7 @@ use oarlock_meta::Time;
 use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
-use crate::pod::{CONDITIONS, Ended, Phase, SCHEDULED};
+use crate::pod::model::{CONDITIONS, Ended, Phase, SCHEDULED};
 
 /// A container's recorded state.
 #[derive(Clone, Debug, PartialEq, Eq)]
