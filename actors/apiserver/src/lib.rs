@@ -30,7 +30,6 @@ mod patching;
 mod policy;
 mod reviews;
 mod rights;
-mod selectors;
 pub mod server;
 mod stages;
 pub mod start;
