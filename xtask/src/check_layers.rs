@@ -11,6 +11,7 @@ use crate::tool::{root, say};
 const LIBS: &[&str] = &[
     "contracts",
     "schema",
+    "pods",
     "codec",
     "cel",
     "apis",

@@ -34,7 +34,6 @@ mod pipeline;
 mod policy;
 mod reviews;
 mod rights;
-mod selectors;
 pub mod server;
 pub mod start;
 mod state;

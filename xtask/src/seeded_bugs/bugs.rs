@@ -357,6 +357,24 @@ pub(crate) const BUGS: &[Bug] = &[
         Some("all"),
         "invalid::what_is_written_as_a_status_is_judged_as_upstream_judges_it",
     ),
+    bug(
+        "sidecar_ends_before_containers_start",
+        "oarlock-pods",
+        Some("all"),
+        "requests::containers_run_at_once_and_init_containers_one_by_one_beside_the_sidecars_before_them",
+    ),
+    bug(
+        "infeasible_resize_is_reserved",
+        "oarlock-pods",
+        Some("all"),
+        "requests::nothing_is_reserved_for_an_infeasible_resize",
+    ),
+    bug(
+        "effect_is_not_compared",
+        "oarlock-pods",
+        Some("all"),
+        "tolerations::a_toleration_is_compared_in_key_value_and_effect",
+    ),
     bug("one_user_takes_the_limit", "oarlock-apiserver", None, "who_holds_much_gets_no_more_while_another_waits"),
     bug("two_users_fill_the_lanes", "oarlock-apiserver", None, "two_users_that_fill_the_queue_shut_out_nobody"),
 ];

@@ -21,10 +21,10 @@ use oarlock_storage::Append;
 
 use self::evaluator::Evaluator;
 use super::row;
-use crate::amounts::Amounts;
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 use crate::turns::Turns;
+use oarlock_pods::Amounts;
 
 /// How long a request waits for its turn before it tries without.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use oarlock_auth::UserInfo;
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
-use oarlock_meta::{Cause, LabelSelector, Status};
+use oarlock_meta::{Cause, Status};
+use oarlock_pods::budget::{self, Verdict};
 use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
@@ -14,7 +15,6 @@ use oarlock_store::Entry;
 use crate::caller::Caller;
 use crate::change::{Change, parse_revision};
 use crate::pipeline::{Attempt, Encoded, Source};
-use crate::selectors;
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::delete;
@@ -72,8 +72,8 @@ async fn evict(
     let pod_target = Target { subresource: "", ..*target };
     let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
     let pod = pod_target.decode(&entry)?;
-    if must_ask(&pod) {
-        spend(server, caller, target, &pod, options).await?;
+    if let Some(evicted) = pod.view::<Pod<'_>>().filter(|evicted| budget::is_disruption(*evicted)) {
+        spend(server, caller, target, evicted, options).await?;
     }
     if !delete_options.dry_run {
         let disrupted = disrupt(server, caller, target, &delete_options, options).await?;
@@ -103,12 +103,6 @@ async fn disrupt(
         Ok(Change::own(obj))
     };
     Ok(modify(server, caller, &pod, options, &mut change).await?.entry())
-}
-
-/// Pods that never ran, or have ended, or are already going cost no budget.
-fn must_ask(pod: &Obj) -> bool {
-    let phase = pod.view::<Pod<'_>>().map_or("", |p| p.status().phase());
-    !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.meta().deletion_timestamp().is_none_or(|t| t.is_empty())
 }
 
 /// How the pod is to be deleted.
@@ -145,17 +139,18 @@ async fn spend(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    pod: &Obj,
+    evicted: Pod<'_>,
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let Some(budgets) = resource("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+    let labels = evicted.metadata().labels();
     let covering: Vec<Obj> = server
         .reader()
         .list(budgets, Some(target.namespace))
         .into_iter()
-        .filter(|budget| covers(budget, pod))
+        .filter(|obj| obj.view::<PodDisruptionBudget<'_>>().is_some_and(|it| budget::covers(it, labels)))
         .collect();
-    let budget = match covering.as_slice() {
+    let found = match covering.as_slice() {
         [] => return Ok(()),
         [one] => one,
         _ => {
@@ -164,36 +159,30 @@ async fn spend(
             ));
         }
     };
-    let healthy = ready(pod);
-    let budget_target = Target::new(budgets, "status", target.namespace, budget.name());
+    let budget_target = Target::new(budgets, "status", target.namespace, found.name());
     let pod_name = target.name;
     let now = crate::now::text();
     let mut change = |old: &Obj, _: oarlock_meta::Revision| -> Result<Change, Status> {
         let Some(view) = old.view::<PodDisruptionBudget<'_>>() else {
             return Err(Status::internal_error("stored budget is no budget"));
         };
-        let (status, spec) = (view.status(), view.spec());
-        let policy = spec.unhealthy_pod_eviction_policy().unwrap_or("");
-        let free = !healthy
-            && (policy == "AlwaysAllow"
-                || (status.current_healthy() >= status.desired_healthy() && status.desired_healthy() > 0));
-        if free {
-            return Ok(as_server(old.clone()));
-        }
-        if status.observed_generation() < old.meta().generation() {
-            return Err(blocked(
-                format!("The disruption budget {} is still being processed by the server.", old.name()),
-                RETRY_AFTER,
-            ));
-        }
-        if status.disruptions_allowed() <= 0 {
-            let text = format!(
-                "The disruption budget {} needs {} healthy pods and has {} currently",
-                old.name(),
-                status.desired_healthy(),
-                status.current_healthy()
-            );
-            return Err(blocked(text, 0));
+        let status = view.status();
+        match budget::verdict(view, evicted.status()) {
+            Verdict::Free => return Ok(as_server(old.clone())),
+            Verdict::Costs => {}
+            Verdict::Unobserved => {
+                let text = format!("The disruption budget {} is still being processed by the server.", old.name());
+                return Err(blocked(text, RETRY_AFTER));
+            }
+            Verdict::Refused => {
+                let text = format!(
+                    "The disruption budget {} needs {} healthy pods and has {} currently",
+                    old.name(),
+                    status.desired_healthy(),
+                    status.current_healthy()
+                );
+                return Err(blocked(text, 0));
+            }
         }
         let mut obj = old.clone();
         obj.set_at(&["status", "disruptionsAllowed"], status.disruptions_allowed() - 1);
@@ -209,22 +198,6 @@ async fn spend(
 /// The server's change of a budget, which must pass the validation of status updates like any other.
 fn as_server(obj: Obj) -> Change {
     Change { managed: true, ..Change::asked(obj, None) }
-}
-
-fn covers(budget: &Obj, pod: &Obj) -> bool {
-    let selector = budget.at(&["spec", "selector"]).and_then(Value::as_struct).map(selectors::from_struct);
-    let Some(Ok(selector)) = selector else { return false };
-    matches(&selector, pod)
-}
-
-fn matches(selector: &LabelSelector, pod: &Obj) -> bool {
-    let labels = pod.meta().labels();
-    selector.matches(&oarlock_meta::selector::By::new(|name: &str| labels.get(name)))
-}
-
-fn ready(pod: &Obj) -> bool {
-    pod.view::<Pod<'_>>()
-        .is_some_and(|p| p.status().conditions().iter().any(|c| c.type_() == "Ready" && c.status() == "True"))
 }
 
 fn blocked(message: String, retry_after: u32) -> Status {

@@ -1,4 +1,4 @@
-//! Label selectors of the API as selectors that match.
+//! Label selectors of the API, such as those that choose pods, as selectors that match.
 
 use oarlock_meta::selector::{LabelRequirement, Operator};
 use oarlock_meta::{LabelSelector, Path};
@@ -6,7 +6,8 @@ use oarlock_schema::views::meta_v1;
 
 /// The selector of a view (upstream `metav1.LabelSelectorAsSelector`): `None`, an absent one and one that makes no sense, selects nothing;
 /// an empty one selects everything.
-pub(crate) fn selector(view: Option<meta_v1::LabelSelector<'_>>) -> Option<LabelSelector> {
+#[must_use]
+pub fn read(view: Option<meta_v1::LabelSelector<'_>>) -> Option<LabelSelector> {
     let view = view?;
     let mut all = Vec::new();
     for (key, value) in view.match_labels().iter() {

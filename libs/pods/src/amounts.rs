@@ -7,6 +7,9 @@ use compact_str::CompactString;
 use oarlock_meta::Quantity;
 use oarlock_schema::views::Map;
 
+use crate::requests::Accounting;
+use crate::resource_list::ResourceList;
+
 /// Amounts by resource name, in order of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amounts(BTreeMap<CompactString, Quantity>);
@@ -15,7 +18,7 @@ impl Amounts {
     /// The amounts of a field. Validation has seen the texts; one that is no quantity counts as nothing.
     #[must_use]
     pub fn of(map: Map<'_, &str>) -> Self {
-        Self(map.iter().filter_map(|(name, text)| Some((name.into(), Quantity::parse(text).ok()?))).collect())
+        Quantities.read(map.iter())
     }
 
     /// The amount of one resource; `None` when nothing is said about it.
@@ -45,32 +48,6 @@ impl Amounts {
         self.0.is_empty()
     }
 
-    /// Adds amounts to these.
-    pub fn add(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            match self.0.get_mut(name) {
-                Some(have) => *have += amount,
-                None => self.set(name.clone(), amount.clone()),
-            }
-        }
-    }
-
-    /// The amounts in this list of the resources that `other` names.
-    #[must_use]
-    pub fn of_names(&self, other: &Self) -> Self {
-        let named = other.0.keys().filter_map(|name| Some((name.clone(), self.0.get(name)?.clone())));
-        Self(named.collect())
-    }
-
-    /// Raises these to the larger of both.
-    pub fn raise(&mut self, other: &Self) {
-        for (name, amount) in &other.0 {
-            if self.0.get(name).is_none_or(|have| amount > have) {
-                self.set(name.clone(), amount.clone());
-            }
-        }
-    }
-
     /// What of these is above `other`: differences, none below zero.
     #[must_use]
     pub fn above(mut self, other: &Self) -> Self {
@@ -88,6 +65,36 @@ impl Amounts {
     pub fn only(mut self, mut keep: impl FnMut(&str, &Quantity) -> bool) -> Self {
         self.0.retain(|name, amount| keep(name, amount));
         self
+    }
+}
+
+impl ResourceList for Amounts {
+    fn add(&mut self, more: &Self) {
+        self.0.add(&more.0);
+    }
+
+    fn add_where_some(&mut self, more: &Self) {
+        self.0.add_where_some(&more.0);
+    }
+
+    fn raise(&mut self, least: &Self) {
+        self.0.raise(&least.0);
+    }
+
+    fn replace(&mut self, with: Self) {
+        self.0.replace(with.0);
+    }
+}
+
+/// Sums in exact quantities, by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantities;
+
+impl Accounting for Quantities {
+    type List = Amounts;
+
+    fn read<'a>(&self, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> Amounts {
+        Amounts(amounts.filter_map(|(name, text)| Some((name.into(), Quantity::parse(text).ok()?))).collect())
     }
 }
 
