@@ -13,7 +13,9 @@ use crate::tool::{root, say};
 
 /// Edges inside one layer that are meant: (layer 1 in its written order is checked by position).
 const LIBS: &[&str] = &[
+    "contracts",
     "schema",
+    "pods",
     "codec",
     "cel",
     "apis",

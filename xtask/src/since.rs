@@ -22,7 +22,7 @@ const EVERYTHING: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"
 /// Files outside of a package's folder that its build script or its tests read: how their paths begin, and the package. Files that sources include
 /// (`include_str!`) are found by themselves.
 const READ: [(&str, &str); 7] = [
-    ("proto/", "oarlock-bus"),
+    ("proto/", "oarlock-contracts"),
     ("Dockerfile", INTEGRATION),
     ("compose.yaml", INTEGRATION),
     ("compose/", INTEGRATION),

@@ -7,9 +7,8 @@ use oarlock_bus::Bus;
 use oarlock_cel::Authorizer;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Resource};
-use oarlock_storage::Append;
 
-use crate::turns::Turn;
+use crate::context::RequestContext;
 
 /// What a request does to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,18 +83,12 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// By whom.
     pub user: Subject<'a>,
-    /// Nothing will be kept.
-    pub dry_run: bool,
     /// The new object; `None` for deletions. Mutating stages change it.
     pub object: Option<&'a mut Obj>,
     /// The stored object, for updates and deletions.
     pub old: Option<&'a Obj>,
-    /// Writes that must be committed together with the object, or not at all (quota usage).
-    pub together: Vec<Append>,
-    /// What the request keeps until its write has ended; the caller only lets it live that long.
-    pub held: Vec<Turn>,
-    /// Texts for `Warning` headers, also of a request that is refused.
-    pub warnings: Vec<String>,
+    /// What the request carries beside its object.
+    pub context: &'a mut RequestContext,
     /// What the user may do besides; policies may ask.
     pub authorizer: Option<Rights<'a>>,
     /// The way to other processes, where there is one.

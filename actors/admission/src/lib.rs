@@ -3,12 +3,11 @@
 //! A stage runs on the request's own task, behind a panic guard and a deadline; a stage that panics answers 500 and counts as its failure
 //! policy. Its row in [`table`] names it and gives its place in the order.
 
-pub mod amounts;
 pub mod attributes;
 pub mod cache;
 pub mod chain;
+pub mod context;
 pub mod plugins;
-pub mod pod_amounts;
 pub mod policy;
 pub mod stage;
 pub mod table;
@@ -16,4 +15,5 @@ pub mod turns;
 
 pub use attributes::{Attributes, Operation, Rights, Subject};
 pub use chain::Chain;
+pub use context::RequestContext;
 pub use stage::AdmissionStage;

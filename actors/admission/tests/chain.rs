@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::{World, decode, resource};
 use async_trait::async_trait;
-use oarlock_admission::{AdmissionStage, Attributes, Chain, Operation, Subject, table};
+use oarlock_admission::{AdmissionStage, Attributes, Chain, Operation, RequestContext, Subject, table};
 use oarlock_meta::Status;
+use oarlock_runtime::clock;
 use serde_json::json;
 
 /// Panics on its first request only.
@@ -33,6 +34,7 @@ async fn a_stage_that_panics_answers_500_and_the_next_request_works() {
     let resource = resource("configmaps");
     for code in [500, 0] {
         let mut object = decode(&json!({"metadata": {"name": "c"}}), resource.ty);
+        let mut context = RequestContext::new(clock::never(), false);
         let mut attributes = Attributes {
             operation: Operation::Create,
             resource,
@@ -40,12 +42,9 @@ async fn a_stage_that_panics_answers_500_and_the_next_request_works() {
             namespace: "n",
             name: "",
             user: Subject::new("u", &[]),
-            dry_run: false,
             object: Some(&mut object),
             old: None,
-            together: Vec::new(),
-            held: Vec::new(),
-            warnings: Vec::new(),
+            context: &mut context,
             authorizer: None,
             bus: None,
         };

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use oarlock_admission::turns::Turn;
-use oarlock_admission::{Attributes, Chain, Operation, Rights, Subject, table};
+use oarlock_admission::{Attributes, Chain, Operation, RequestContext, Rights, Subject, table};
 use oarlock_bus::Bus;
 use oarlock_cel::{AccessQuery, Authorizer, Decision};
 use oarlock_codec::Mode;
 use oarlock_meta::{Revision, Status};
 use oarlock_registry::{Reader, key, stored};
+use oarlock_runtime::clock;
 use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef};
 use oarlock_storage::Append;
 use oarlock_store::{Change, Entry, View};
@@ -108,7 +109,7 @@ impl World {
         if let Some(mut meta) = object.as_mut().filter(|_| ask.resource.namespaced).and_then(Obj::meta_mut) {
             meta.set_namespace(ask.namespace);
         }
-        let (mut together, mut held, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut context = RequestContext::new(clock::never(), false);
         for validating in [false, true] {
             let mut attributes = Attributes {
                 operation: ask.operation,
@@ -117,12 +118,9 @@ impl World {
                 namespace: ask.namespace,
                 name: ask.name,
                 user: Subject::new(ask.user, ask.groups),
-                dry_run: false,
                 object: object.as_mut(),
                 old,
-                together: Vec::new(),
-                held: Vec::new(),
-                warnings: Vec::new(),
+                context: &mut context,
                 authorizer: self.rights.as_ref().map(|rights| Rights::new(rights)),
                 bus: self.bus.clone(),
             };
@@ -131,9 +129,8 @@ impl World {
             } else {
                 self.chain.admit(&mut attributes).await?;
             }
-            (together, held) = (attributes.together, attributes.held);
-            warnings.extend(attributes.warnings);
         }
+        let RequestContext { together, held, warnings, .. } = context;
         Ok(Admitted { object, together, held, warnings })
     }
 

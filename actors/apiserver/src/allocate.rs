@@ -35,10 +35,12 @@ pub(crate) async fn turn(server: &Server, target: &Target<'_>, new: Option<&Obj>
 pub(crate) fn on_create(
     server: &Server,
     target: &Target<'_>,
-    obj: Option<&mut Obj>,
+    obj: &mut Obj,
     dry_run: bool,
 ) -> Result<Vec<Append>, Status> {
-    let Some(obj) = obj.filter(|_| is_service(target)) else { return Ok(Vec::new()) };
+    if !is_service(target) {
+        return Ok(Vec::new());
+    }
     let mut together = cluster_ip::assign(server, target, obj, None, dry_run)?;
     together.extend(node_port::assign(server, target, obj, None)?);
     Ok(together)

@@ -1,12 +1,12 @@
 //! One call, whatever carried it: authorize, then hand it to its verb or subresource.
 
 use oarlock_apis::rules::formats;
-use oarlock_client::{Call, Object, Reply, Request};
+use oarlock_client::{Call, Reply, Request};
 use oarlock_meta::{FieldSelector, Status};
 use oarlock_schema::Resource;
 use oarlock_seeded_bug::seeded_bug;
-use oarlock_store::Entry;
 
+use crate::answers::reply;
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::subresources;
@@ -64,7 +64,7 @@ impl Server {
         }
         if let Call::Create(obj, _) | Call::Update(obj, _) = &call {
             // The request was authorized for the namespace of its URL: a body, also that of a subresource, must not name another one.
-            verbs::create::check_namespace(target, obj)?;
+            crate::identity::check_namespace(target, obj)?;
         }
         if target.subresource.is_empty() && target.resource().storage.is_none() {
             return crate::reviews::answer(self, caller, target, call).await;
@@ -142,22 +142,6 @@ fn serves(target: &Target<'_>, call: &Call) -> bool {
         "" => resource.has_verb(call.verb()),
         name => resource.subresource(name).is_some_and(|s| s.verbs.contains(&call.verb())),
     }
-}
-
-/// An entry as an answer.
-///
-/// # Errors
-/// 500 when stored bytes do not decode.
-pub fn reply(target: &Target<'_>, entry: &Entry, created: bool) -> Result<Reply, Status> {
-    Ok(Reply::Object { object: target.object(entry)?, created })
-}
-
-/// An object that is not stored as an answer.
-#[must_use]
-pub fn answer(obj: &oarlock_schema::Obj, created: bool) -> Reply {
-    let bytes = oarlock_codec::json::encode(obj).bytes.into();
-    let revision = obj.meta().resource_version().parse().map_or(oarlock_meta::Revision::ZERO, oarlock_meta::Revision);
-    Reply::Object { object: Object::new(obj.ty(), bytes, revision), created }
 }
 
 #[cfg(test)]

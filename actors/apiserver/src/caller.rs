@@ -25,6 +25,8 @@ pub struct Caller {
     pub agent: Str,
     /// When the call must be answered.
     pub deadline: Instant,
+    /// Names the request in the audit log; `None` for a request that is not audited.
+    pub audit_id: Option<Str>,
     /// The claim under which it writes; compared in the commit itself.
     pub fence: Option<Fence>,
     warnings: Mutex<Warnings>,
@@ -34,7 +36,7 @@ impl Caller {
     /// A caller without warnings, and without a claim.
     #[must_use]
     pub fn new(user: Arc<UserInfo>, agent: Str, deadline: Instant) -> Self {
-        Self { user, agent, deadline, fence: None, warnings: Mutex::default() }
+        Self { user, agent, deadline, audit_id: None, fence: None, warnings: Mutex::default() }
     }
 
     /// Adds a text for a `Warning: 299` header, once.

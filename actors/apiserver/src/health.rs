@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use oarlock_serving::health::{self, Finding, Question};
 
 use crate::http::options::Query;
-use crate::http::{Body, service};
+use crate::http::{Body, text};
 use crate::server::Server;
 
 /// One check: its name and what is wrong, if anything.
@@ -43,5 +43,5 @@ pub(crate) fn answer(server: &Server, segments: &[&str], query: &Query) -> Respo
     let (verbose, exclude) = (query.has("verbose"), query.all("exclude").collect());
     let (code, text) = health::answer(&Question { endpoint, check: &check, verbose, exclude }, &findings);
     let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    service::text(code, "text/plain; charset=utf-8", text)
+    text::reply(code, "text/plain; charset=utf-8", text)
 }

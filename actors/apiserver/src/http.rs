@@ -19,6 +19,7 @@ mod routes;
 pub mod service;
 mod snapshot;
 pub mod stream;
+pub mod text;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;

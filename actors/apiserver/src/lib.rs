@@ -1,38 +1,40 @@
 //! The front door: listener, request pipeline, verbs, discovery, OpenAPI.
 //!
 //! [`Server`] is what every request shares. A request, whatever carried it, becomes a call with a decoded object: [`http`] makes it of bytes,
-//! the in-process transport takes it as it is. [`call`] authorizes and hands it to one of [`verbs`] or [`subresources`]; [`stages`] are what every
+//! the in-process transport takes it as it is. [`call`] authorizes and hands it to one of [`verbs`] or [`subresources`]; [`pipeline`] is what every
 //! write passes between decoding and commit.
 
 mod absent;
-mod admission;
 mod allocate;
+pub mod answers;
 pub mod bootstrap;
 pub mod call;
 pub mod caller;
+pub mod change;
 pub mod config;
 pub mod discovery;
 pub mod errors;
 mod escalation;
 mod health;
 pub mod http;
+mod identity;
 pub mod in_process;
 mod inflight;
+pub mod kubelets;
 mod large;
-mod logs;
 mod lookup;
 mod metrics;
 pub mod milestones;
+mod now;
 mod openapi;
 mod ownership;
 mod page;
 mod patching;
+mod pipeline;
 mod policy;
 mod reviews;
 mod rights;
-mod selectors;
 pub mod server;
-mod stages;
 pub mod start;
 mod state;
 pub mod streaming;

@@ -1,8 +1,9 @@
 //! Who owns which field: the bookkeeping around every write, and server-side apply.
 
 use bytes::Bytes;
-use oarlock_client::WriteOptions;
+use oarlock_client::{FieldValidation, WriteOptions};
 use oarlock_meta::{Status, Time};
+use oarlock_patch::Validation;
 use oarlock_patch::apply::{self, Versions, Writer, manager_name};
 use oarlock_registry::prepare;
 use oarlock_runtime::clock;
@@ -125,11 +126,21 @@ pub(crate) fn apply(
     current: Option<&Obj>,
 ) -> Result<Obj, Status> {
     let owned = Owned::new(caller, target, options);
-    let validation = crate::patching::validation(options.field_validation);
+    let validation = validation(options.field_validation);
     let ty = current.map_or(target.resource().ty, |obj| obj.ty());
     let applied = apply::apply(current, ty, body, &owned.writer(target), options.force, validation)?;
     applied.warnings.into_iter().for_each(|text| caller.warn(text));
     Ok(applied.obj)
+}
+
+/// How strictly a patch or a configuration is read.
+#[must_use]
+pub(crate) fn validation(asked: FieldValidation) -> Validation {
+    match asked {
+        FieldValidation::Ignore => Validation::Ignore,
+        FieldValidation::Strict => Validation::Strict,
+        FieldValidation::Warn | FieldValidation::Unset => Validation::Warn,
+    }
 }
 
 /// Whether two canonical objects differ in nothing but resourceVersion and the times of managedFields: such a change is none.

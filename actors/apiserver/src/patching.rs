@@ -1,15 +1,15 @@
 //! Patches of every type over a stored object: what changes, with upstream's rules about resourceVersion and kind.
 
 use bytes::Bytes;
-use oarlock_client::{FieldValidation, PatchType, WriteOptions};
+use oarlock_client::{PatchType, WriteOptions};
 use oarlock_meta::{Revision, Status};
-use oarlock_patch::{PatchKind, Validation, apply_patch};
+use oarlock_patch::{PatchKind, apply_patch};
 use oarlock_schema::Obj;
 
 use crate::caller::Caller;
-use crate::ownership;
+use crate::change::{Change, expected};
 use crate::target::Target;
-use crate::verbs::update::{Change, check_name, expected};
+use crate::{identity, ownership};
 
 /// A stored object after a patch, in the stored type and with defaults.
 ///
@@ -31,8 +31,8 @@ pub(crate) fn patched(
     // The stored object carries its own revision; only another one is a wish.
     let expect = if applied && named.is_empty() { None } else { expected(target, &obj)? };
     let expect = expect.filter(|r| *r != revision);
-    check_name(target, &obj)?;
-    crate::verbs::create::fit_namespace(target, &mut obj)?;
+    identity::check_name(target, &obj)?;
+    identity::fit_namespace(target, &mut obj)?;
     obj = target.to_stored(obj)?;
     oarlock_apis::default(&mut obj);
     Ok(Change { obj, expect, managed: applied, trusted: false })
@@ -56,17 +56,7 @@ pub(crate) fn apply_to(
         PatchType::Strategic => PatchKind::Strategic,
         PatchType::Apply => return ownership::apply(caller, target, body, options, Some(current)),
     };
-    let patched = apply_patch(kind, current, body, validation(options.field_validation))?;
+    let patched = apply_patch(kind, current, body, ownership::validation(options.field_validation))?;
     patched.warnings.into_iter().for_each(|text| caller.warn(text));
     Ok(patched.obj)
-}
-
-/// How strictly a body is read.
-#[must_use]
-pub(crate) fn validation(asked: FieldValidation) -> Validation {
-    match asked {
-        FieldValidation::Ignore => Validation::Ignore,
-        FieldValidation::Strict => Validation::Strict,
-        FieldValidation::Warn | FieldValidation::Unset => Validation::Warn,
-    }
 }

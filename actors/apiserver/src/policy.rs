@@ -13,7 +13,7 @@ use oarlock_storage::Key;
 use oarlock_store::{Entry, EventKind, Interest, ReadError};
 
 use crate::server::Server;
-use crate::start::StartError;
+use crate::start::error::StartError;
 
 /// The row of a follower.
 pub(crate) static POLICY: ActorKind =

@@ -7,17 +7,18 @@ mod selectors;
 mod token;
 
 use oarlock_admission::Operation;
-use oarlock_client::{Call, Reply};
+use oarlock_client::{Call, Reply, WriteOptions};
 use oarlock_meta::Status;
+use oarlock_registry::kind::Request;
 use oarlock_schema::Obj;
 
-use crate::admission::Admission;
 use crate::caller::Caller;
+use crate::identity;
 use crate::ownership;
+use crate::pipeline::{self, Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::subresources::binding;
 use crate::target::Target;
-use crate::verbs::create;
 
 /// Answers a call on a resource without storage.
 ///
@@ -27,7 +28,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
     let resource = target.resource();
     match (resource.plural, call) {
         ("bindings", Call::Create(mut obj, options)) => {
-            create::fit_namespace(target, &mut obj)?;
+            identity::fit_namespace(target, &mut obj)?;
             let name = obj.meta().name().to_owned();
             if name.is_empty() {
                 return Err(Status::bad_request("Name parameter required."));
@@ -38,37 +39,22 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             let Some(pods) = oarlock_schema::resource("", "v1", "pods") else {
                 return Err(Status::internal_error("no pods"));
             };
-            create::forget_system_fields(&mut obj);
+            identity::forget_system_fields(&mut obj);
             // The stages see what was posted: a Binding among bindings.
             let named = Target { name: &name, ..*target };
-            let dry_run = options.dry_run;
-            let admission = Admission { server, caller, target: &named, operation: Operation::Create, dry_run };
-            admission.admit(Some(&mut obj), None).await?;
+            let attempt = Attempt::new(server, caller, &named, Operation::Create, options.dry_run);
+            let attempt = Attempt { object: Some(obj), ..attempt };
             let pod = Target::new(pods, "binding", target.namespace, &name);
-            binding::bind(server, caller, &pod, &obj, &options, &admission).await
+            pipeline::run(attempt, binding::Posted { pod, options: &options }).await
         }
-        (plural, Call::Create(mut obj, options)) => {
+        (_, Call::Create(mut obj, options)) => {
             // A review goes the way of every new object, up to where others are stored.
-            create::fit_namespace(target, &mut obj)?;
-            create::forget_system_fields(&mut obj);
+            identity::fit_namespace(target, &mut obj)?;
+            identity::forget_system_fields(&mut obj);
             oarlock_apis::default(&mut obj);
-            ownership::on_create(caller, target, &options, &mut obj)?;
-            let dry_run = options.dry_run;
-            let admission = Admission { server, caller, target, operation: Operation::Create, dry_run };
-            admission.admit(Some(&mut obj), None).await?;
-            let asked = obj.clone();
-            let answer = match plural {
-                "tokenreviews" => token::review(server, asked),
-                "selfsubjectreviews" => Ok(token::who_am_i(caller, &asked)),
-                "subjectaccessreviews" => access::subject(server, asked, None),
-                "localsubjectaccessreviews" => access::subject(server, asked, Some(target.namespace)),
-                "selfsubjectaccessreviews" => access::own(server, caller, asked),
-                "selfsubjectrulesreviews" => access::rules(server, caller, &asked),
-                _ => Err(Status::method_not_supported(&resource.group_resource(), "create")),
-            }?;
-            // A review changes nothing when it is answered, so the errors of the review itself come before what the stages say, as upstream has it.
-            admission.validate(Some(&mut obj), None).await?;
-            Ok(answer)
+            let attempt = Attempt::new(server, caller, target, Operation::Create, options.dry_run);
+            let attempt = Attempt { object: Some(obj), ..attempt };
+            pipeline::run(attempt, Review { options: &options, answer: None }).await
         }
         ("componentstatuses", Call::List(options)) => components::list(server, target, &options),
         ("componentstatuses", Call::Get(_)) => components::get(server, target),
@@ -78,8 +64,46 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
     }
 }
 
+/// A review on its way to its answer.
+struct Review<'a> {
+    options: &'a WriteOptions,
+    answer: Option<Reply>,
+}
+
+impl Source for Review<'_> {
+    type Outcome = Reply;
+
+    const STORED: bool = false;
+
+    fn own(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let Some(obj) = &mut attempt.object else { return Ok(()) };
+        ownership::on_create(attempt.caller, attempt.target, self.options, obj)
+    }
+
+    /// A review changes nothing when it is answered, so the errors of the review itself come before what the stages say, as upstream has it.
+    fn validate(&mut self, _: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let (server, caller, target) = (attempt.server, attempt.caller, attempt.target);
+        let Some(asked) = attempt.object.clone() else { return Ok(()) };
+        let answer = match target.resource().plural {
+            "tokenreviews" => token::review(server, asked),
+            "selfsubjectreviews" => Ok(token::who_am_i(caller, &asked)),
+            "subjectaccessreviews" => access::subject(server, asked, None),
+            "localsubjectaccessreviews" => access::subject(server, asked, Some(target.namespace)),
+            "selfsubjectaccessreviews" => access::own(server, caller, asked),
+            "selfsubjectrulesreviews" => access::rules(server, caller, &asked),
+            _ => Err(Status::method_not_supported(&target.resource().group_resource(), "create")),
+        };
+        self.answer = Some(answer?);
+        Ok(())
+    }
+
+    async fn commit(self, _: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+        self.answer.ok_or_else(|| Status::internal_error("a review without an answer"))
+    }
+}
+
 /// A review with its answer, in the form that an object has on the wire.
 fn answered(mut obj: Obj) -> Reply {
     oarlock_schema::canonical::canonicalize(&mut obj);
-    crate::call::answer(&obj, true)
+    crate::answers::answer(&obj, true)
 }

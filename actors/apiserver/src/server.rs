@@ -44,7 +44,7 @@ pub struct Parts {
     /// The process's actors.
     pub system: oarlock_runtime::System,
     /// The way to kubelets.
-    pub kubelets: crate::streaming::Kubelets,
+    pub kubelets: crate::kubelets::Kubelets,
     /// Streams that go on when the request that began them has been answered.
     pub streams: oarlock_runtime::Gate,
     /// Whose turn it is at what many requests would write together with their objects.
@@ -126,7 +126,7 @@ impl Server {
 
     /// The way to kubelets.
     #[must_use]
-    pub fn kubelets(&self) -> &crate::streaming::Kubelets {
+    pub fn kubelets(&self) -> &crate::kubelets::Kubelets {
         &self.parts.kubelets
     }
 

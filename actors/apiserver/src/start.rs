@@ -1,5 +1,7 @@
 //! Puts a server together: store, authentication, authorization, admission, listener.
 
+pub mod error;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,13 +26,15 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Config;
 use crate::http::listener;
 use crate::inflight::Inflight;
+use crate::kubelets::Kubelets;
 use crate::large::Lanes;
 use crate::lookup::ReaderLookup;
 use crate::milestones::MILESTONES;
 use crate::server::{Parts, Server};
 use crate::state::State;
-use crate::streaming::Kubelets;
 use crate::{bootstrap, milestones, policy, termination};
+
+pub use error::StartError;
 
 /// What a server is made of, but for the way to it.
 pub struct Assembly {
@@ -76,26 +80,6 @@ impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Options").field("config", &self.config).finish_non_exhaustive()
     }
-}
-
-/// Why a server could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store cannot be loaded.
-    #[error(transparent)]
-    Store(#[from] oarlock_store::StartError),
-    /// The store cannot be read.
-    #[error(transparent)]
-    Read(#[from] oarlock_store::ReadError),
-    /// Keys or certificates are unusable.
-    #[error(transparent)]
-    Pki(#[from] oarlock_pki::Error),
-    /// An actor cannot be spawned.
-    #[error(transparent)]
-    Actor(#[from] oarlock_runtime::Error),
-    /// The socket is unusable.
-    #[error("listener: {0}")]
-    Socket(#[from] std::io::Error),
 }
 
 /// A server that listens.

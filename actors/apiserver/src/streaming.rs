@@ -3,9 +3,9 @@
 mod allowed;
 mod container;
 mod html;
-mod kubelets;
 mod links;
 mod location;
+mod logs;
 mod proxy;
 mod rewrite;
 mod send;
@@ -18,16 +18,15 @@ use oarlock_admission::Operation;
 use oarlock_meta::Status;
 use oarlock_schema::{Obj, Value, type_named};
 
-use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::http::Body;
 use crate::http::options::Query;
 use crate::http::request_info::RequestInfo;
+use crate::pipeline::{self, Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
 
 pub(crate) use container::choose as choose_container;
-pub use kubelets::{Kubelets, LocalKubelets, PREFERRED_ADDRESS_TYPES};
 pub(crate) use location::{Location, pod_and_node};
 pub(crate) use send::{bare, passed, send};
 pub(crate) use upgraded::escaped;
@@ -55,7 +54,7 @@ pub async fn serve(
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Status> {
     if target.subresource == "log" {
-        return crate::logs::serve(server, caller, target, query, request).await;
+        return logs::serve(server, caller, target, query, request).await;
     }
     admitted(server, caller, target, info, query).await?;
     match target.subresource {
@@ -75,10 +74,22 @@ pub(crate) async fn admitted(
     info: &RequestInfo,
     query: &Query,
 ) -> Result<(), Status> {
-    let mut options = options(target, info, query);
-    let admission = Admission { server, caller, target, operation: Operation::Connect, dry_run: false };
-    admission.admit(options.as_mut(), None).await?;
-    admission.validate(options.as_mut(), None).await
+    let attempt = Attempt::new(server, caller, target, Operation::Connect, false);
+    let attempt = Attempt { object: options(target, info, query), ..attempt };
+    pipeline::run(attempt, Connection).await
+}
+
+/// The options of a connection on their way through the stages; the connection itself is made afterwards.
+struct Connection;
+
+impl Source for Connection {
+    type Outcome = ();
+
+    const STORED: bool = false;
+
+    async fn commit(self, _: Attempt<'_>, _: Option<Encoded>) -> Result<(), Status> {
+        Ok(())
+    }
 }
 
 /// The options of a request as the object that admission sees.

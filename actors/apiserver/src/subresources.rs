@@ -12,11 +12,11 @@ use oarlock_schema::views::core_v1::PodMut;
 use oarlock_schema::{Obj, Struct, Value, type_named};
 use oarlock_seeded_bug::seeded_bug;
 
-use crate::admission::Admission;
 use crate::caller::Caller;
+use crate::identity;
+use crate::pipeline::{self, Attempt, Shown};
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::create;
 
 /// Executes a call on a subresource.
 ///
@@ -38,32 +38,25 @@ async fn post(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    mut obj: Obj,
+    mut body: Obj,
     options: &WriteOptions,
 ) -> Result<Reply, Status> {
     // The uid of a Binding and of a TokenRequest is a precondition.
     if target.subresource == "eviction" {
-        create::forget_system_fields(&mut obj);
+        identity::forget_system_fields(&mut body);
     }
-    create::fit_namespace(target, &mut obj)?;
-    oarlock_apis::default(&mut obj);
-    let admission = Admission { server, caller, target, operation: Operation::Create, dry_run: options.dry_run };
+    identity::fit_namespace(target, &mut body)?;
+    oarlock_apis::default(&mut body);
+    let attempt = Attempt::new(server, caller, target, Operation::Create, options.dry_run);
+    let attempt = Attempt { object: Some(body), ..attempt };
     match target.subresource {
-        "binding" => {
-            admission.admit(Some(&mut obj), None).await?;
-            binding::bind(server, caller, target, &obj, options, &admission).await
+        "binding" => pipeline::run(attempt, binding::Posted { pod: *target, options }).await,
+        "eviction" => pipeline::run(attempt, eviction::Posted::new(options)).await,
+        _ if seeded_bug!("token_without_admission") => {
+            let attempt = Attempt { shown: Shown::NotAgain, ..attempt };
+            pipeline::run(attempt, token::Posted::new(options)).await
         }
-        "eviction" => {
-            admission.admit(Some(&mut obj), None).await?;
-            eviction::evict(server, caller, target, obj, options, &admission).await
-        }
-        _ => {
-            crate::ownership::on_post(caller, target, options, &mut obj);
-            if !seeded_bug!("token_without_admission") {
-                admission.admit(Some(&mut obj), None).await?;
-            }
-            token::issue(server, caller, target, obj, &admission).await
-        }
+        _ => pipeline::run(attempt, token::Posted::new(options)).await,
     }
 }
 
@@ -80,7 +73,7 @@ pub(crate) fn condition(pod: &mut PodMut<'_>, kind: &str, reason: &str, message:
     let conditions = status.conditions_mut();
     let existing = conditions.iter_mut().find(|c| text(c, "type").as_deref() == Some(kind));
     let since = existing.as_ref().filter(|c| text(c, "status").as_deref() == Some("True"));
-    let since = since.and_then(|c| text(c, "lastTransitionTime")).unwrap_or_else(crate::stages::now_text);
+    let since = since.and_then(|c| text(c, "lastTransitionTime")).unwrap_or_else(crate::now::text);
     condition.set_name("lastTransitionTime", since);
     match existing {
         Some(slot) => *slot = Value::Struct(condition),

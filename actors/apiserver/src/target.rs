@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use oarlock_client::Object;
-use oarlock_meta::{GroupKind, Status};
+use oarlock_meta::{ErrorList, GroupKind, Status};
 use oarlock_registry::{KindDef, index, key};
 use oarlock_schema::{Obj, RESOURCES, Resource, TypeRef};
 use oarlock_storage::Key;
@@ -67,6 +67,17 @@ impl<'a> Target<'a> {
     #[must_use]
     pub fn not_found(&self) -> Status {
         Status::not_found(&self.resource().group_resource(), self.name)
+    }
+
+    /// Refuses an object of this kind that has errors.
+    ///
+    /// # Errors
+    /// 422 with every error as a cause.
+    pub fn check(&self, name: &str, errors: &ErrorList) -> Result<(), Status> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(Status::invalid(&self.group_kind(), name, errors.as_slice()))
     }
 
     /// Group and kind, as 422 names them.

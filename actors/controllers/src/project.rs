@@ -9,7 +9,6 @@ mod namespace;
 mod node;
 mod pod;
 mod replicaset;
-mod selector;
 mod service;
 
 pub(crate) use cloud::{BalancedService, CloudNode};
@@ -26,11 +25,11 @@ pub(crate) use namespace::{AccountView, CaBundle, NamespaceView, Role};
 #[cfg(test)]
 pub(crate) use node::NodeCondition;
 pub(crate) use node::{LeaseView, NodeView, TTL, Taint};
+pub(crate) use oarlock_pods::selector::read as selector;
 #[cfg(test)]
 pub(crate) use pod::Port;
 pub(crate) use pod::{Phase, PodView, Toleration, active, target_port};
 pub(crate) use replicaset::{ReplicaSet, ReplicaSetState};
-pub(crate) use selector::selector;
 pub(crate) use service::{EndpointsView, Prefers, ServicePort, ServiceView, SliceView, TargetPort};
 
 use oarlock_meta::Time;

@@ -1,41 +1,18 @@
 //! Whether a node is one that a pod may run on: node selector, required node affinity, tolerations of `NoExecute` taints.
 
+use std::collections::BTreeMap;
+
 use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
-use oarlock_schema::views::List;
-use oarlock_schema::views::core_v1::{Node, NodeSelectorRequirement, PodSpec};
+use oarlock_pods::node_affinity::RequiredNodes;
+use oarlock_pods::{Effect, Toleration};
+use oarlock_schema::views::core_v1::{Node, PodSpec};
 use oarlock_schema::{Obj, Str};
-
-use crate::config::NodeConfig;
-
-/// One condition on a label, or on the field `metadata.name`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Condition {
-    key: Str,
-    operator: Str,
-    values: Box<[Str]>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Term {
-    labels: Box<[Condition]>,
-    fields: Box<[Condition]>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Toleration {
-    key: Str,
-    exists: bool,
-    value: Str,
-    effect: Str,
-}
 
 /// What a pod demands of its node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Constraints {
-    selector: Box<[(Str, Str)]>,
-    /// One must hold; `None` demands nothing.
-    terms: Option<Box<[Term]>>,
-    tolerations: Box<[Toleration]>,
+    required: RequiredNodes,
+    tolerations: Box<[Toleration<Str>]>,
 }
 
 /// What matters of a node: its labels and the taints that evict.
@@ -76,10 +53,10 @@ impl Place {
         }
     }
 
-    /// The node as it will register: what holds while no API says more.
-    pub(crate) fn own(config: &NodeConfig) -> Self {
-        let labels = config.node_labels().into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        Self { name: config.name.clone(), labels, taints: Vec::new() }
+    /// The kubelet's own node before the API has said anything of it: its name and the labels that it registers with, and no taints.
+    pub(crate) fn own(name: Str, labels: BTreeMap<String, String>) -> Self {
+        let labels = labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        Self { name, labels, taints: Vec::new() }
     }
 
     fn label(&self, key: &str) -> Option<&str> {
@@ -90,81 +67,22 @@ impl Place {
 
 impl Constraints {
     pub(crate) fn read(spec: PodSpec<'_>) -> Self {
-        let affinity = spec.affinity().and_then(|affinity| affinity.node_affinity());
-        let required = affinity.and_then(|nodes| nodes.required_during_scheduling_ignored_during_execution());
-        let conditions = |list: List<'_, NodeSelectorRequirement<'_>>| {
-            let read = |r: NodeSelectorRequirement<'_>| Condition {
-                key: r.key().into(),
-                operator: r.operator().into(),
-                values: r.values().iter().map(Str::from).collect(),
-            };
-            list.iter().map(read).collect::<Box<[Condition]>>()
-        };
-        let terms = required.map(|selector| {
-            let terms = selector.node_selector_terms();
-            terms
-                .iter()
-                .map(|term| Term {
-                    labels: conditions(term.match_expressions()),
-                    fields: conditions(term.match_fields()),
-                })
-                .collect()
-        });
+        let tolerations = spec.tolerations();
         Self {
-            selector: spec.node_selector().iter().map(|(k, v)| (Str::from(k), Str::from(v))).collect(),
-            terms,
-            tolerations: spec
-                .tolerations()
-                .iter()
-                .map(|t| Toleration {
-                    key: t.key().into(),
-                    exists: t.operator() == "Exists",
-                    value: t.value().into(),
-                    effect: t.effect().into(),
-                })
-                .collect(),
+            required: RequiredNodes::read(spec),
+            tolerations: tolerations.iter().filter_map(|one| Toleration::read(one, Str::from)).collect(),
         }
     }
 
-    /// Whether labels and name fit (upstream `nodeaffinity.GetRequiredNodeAffinity().Match`).
+    /// Whether labels and name fit.
     pub(crate) fn fits(&self, node: &Place) -> bool {
-        let selected = self.selector.iter().all(|(key, value)| node.label(key) == Some(value));
-        selected && self.terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term.holds(node)))
+        self.required.matches(&node.name, |key| node.label(key))
     }
 
     /// Whether every `NoExecute` taint is tolerated.
     pub(crate) fn tolerates(&self, node: &Place) -> bool {
-        let tolerates = |t: &Toleration, key: &str, value: &str| {
-            (t.effect.is_empty() || t.effect == "NoExecute")
-                && (t.key.is_empty() && t.exists || t.key == key && (t.exists || t.value == value))
-        };
-        node.taints.iter().all(|(key, value)| self.tolerations.iter().any(|t| tolerates(t, key, value)))
-    }
-}
-
-impl Term {
-    /// A term without conditions holds nowhere.
-    fn holds(&self, node: &Place) -> bool {
-        let any = !self.labels.is_empty() || !self.fields.is_empty();
-        let name = |key: &str| (key == "metadata.name").then_some(node.name.as_str());
-        any && self.labels.iter().all(|c| c.holds(node.label(&c.key)))
-            && self.fields.iter().all(|c| c.holds(name(&c.key)))
-    }
-}
-
-impl Condition {
-    fn holds(&self, value: Option<&str>) -> bool {
-        let listed = || value.is_some_and(|value| self.values.iter().any(|one| one == value));
-        let number = |text: Option<&str>| text.and_then(|text| text.parse::<i64>().ok());
-        let than = || number(value).zip(number(self.values.first().map(Str::as_str)));
-        match self.operator.as_str() {
-            "In" => listed(),
-            "NotIn" => !listed(),
-            "Exists" => value.is_some(),
-            "DoesNotExist" => value.is_none(),
-            "Gt" => than().is_some_and(|(have, bound)| have > bound),
-            "Lt" => than().is_some_and(|(have, bound)| have < bound),
-            _ => false,
-        }
+        let tolerated =
+            |(key, value): &(Str, Str)| self.tolerations.iter().any(|one| one.tolerates(key, value, Effect::NoExecute));
+        node.taints.iter().all(tolerated)
     }
 }

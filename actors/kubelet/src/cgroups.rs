@@ -4,10 +4,11 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use oarlock_pods::{QosClass, qos};
 use oarlock_schema::views::core_v1::Pod;
 
 use crate::configs::PodLimits;
-use crate::resources::{PERIOD, qos_class};
+use crate::resources::PERIOD;
 
 /// Where the system mounts them.
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -36,7 +37,7 @@ impl Cgroups {
 
     /// The `cgroup_parent` of a pod's sandbox.
     pub(crate) fn parent(&self, pod: Pod<'_>) -> String {
-        self.named(class(qos_class(pod)), pod.metadata().uid())
+        self.named(class(qos::of(pod)), pod.metadata().uid())
     }
 
     fn named(&self, class: &str, uid: &str) -> String {
@@ -130,11 +131,11 @@ impl Cgroups {
 
 const CLASSES: [&str; 3] = ["", "/burstable", "/besteffort"];
 
-fn class(qos: &str) -> &'static str {
+fn class(qos: QosClass) -> &'static str {
     match qos {
-        "Burstable" => "/burstable",
-        "BestEffort" => "/besteffort",
-        _ => "",
+        QosClass::Burstable => "/burstable",
+        QosClass::BestEffort => "/besteffort",
+        QosClass::Guaranteed => "",
     }
 }
 
@@ -187,7 +188,7 @@ mod tests {
             std::fs::create_dir(mount.path().join(controller)).unwrap();
         }
         let cgroups = Cgroups::at(mount.path(), "/n1");
-        let parent = cgroups.named(class("Burstable"), "u1");
+        let parent = cgroups.named(class(QosClass::Burstable), "u1");
         assert_eq!(parent, "/n1/kubepods/burstable/podu1");
         let limits = PodLimits { cpu_shares: 102, cpu_quota: Some(5000), memory: Some(1 << 20) };
         cgroups.make(&parent, &limits).unwrap();

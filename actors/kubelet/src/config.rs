@@ -1,17 +1,15 @@
 //! What a node is told about itself.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ipnet::{IpNet, Ipv4Net};
 use oarlock_schema::Str;
 
 use crate::cri::Runtime;
-use crate::machine::Facts;
-use crate::sim::Sim;
+use crate::machine::{Facts, SystemInfo};
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -36,21 +34,6 @@ pub struct NodeConfig {
     pub system: SystemInfo,
     /// Where things are on a real machine; `None` for simulated nodes, which touch nothing.
     pub machine: Option<Machine>,
-}
-
-/// What `nodeInfo` says of a system.
-#[derive(Clone, Debug, Default)]
-pub struct SystemInfo {
-    /// `machineID`.
-    pub machine_id: Str,
-    /// `systemUUID`.
-    pub system_uuid: Str,
-    /// `bootID`.
-    pub boot_id: Str,
-    /// `kernelVersion`.
-    pub kernel_version: Str,
-    /// `osImage`.
-    pub os_image: Str,
 }
 
 /// What the kubelet of a real machine is told; the defaults are upstream's.
@@ -87,37 +70,6 @@ impl Default for Machine {
 }
 
 impl NodeConfig {
-    /// A simulated node: 8 cores, 32 GiB, 110 pods. `index` gives it addresses of its own: pods in `10.244.<index>.0/24` and on, as a
-    /// cluster's node IPAM would.
-    #[must_use]
-    pub fn simulated(name: impl Into<Str>, index: u16) -> Self {
-        let [high, low] = index.to_be_bytes();
-        let pods = Ipv4Net::new(Ipv4Addr::new(10, 244_u8.wrapping_add(high), low, 0), 24).unwrap_or_default();
-        let host = Ipv4Addr::from_bits(Ipv4Addr::new(172, 16, 0, 10).to_bits() + u32::from(index));
-        let capacity = [("cpu", "8"), ("ephemeral-storage", "100Gi"), ("memory", "32Gi"), ("pods", "110")];
-        let capacity: BTreeMap<Str, Str> =
-            capacity.into_iter().map(|(name, amount)| (name.into(), amount.into())).collect();
-        let name = name.into();
-        Self {
-            runtime: Arc::new(Sim::new(IpNet::V4(pods))),
-            allocatable: capacity.clone(),
-            capacity,
-            labels: BTreeMap::new(),
-            internal_ip: IpAddr::V4(host),
-            internal_dns: None,
-            port: 0,
-            system: SystemInfo {
-                machine_id: name.clone(),
-                system_uuid: name.clone(),
-                boot_id: name.clone(),
-                kernel_version: "simulated".into(),
-                os_image: "Oarlock simulated node".into(),
-            },
-            machine: None,
-            name,
-        }
-    }
-
     /// The machine that this process runs on, whose containers `runtime` runs. `internal_ip` is its address for others.
     ///
     /// # Errors

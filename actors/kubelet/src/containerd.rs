@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use ipnet::IpNet;
+use oarlock_contracts::Method;
 use oarlock_schema::Str;
 
 use crate::cri::{
     ContainerConfig, ContainerState, ContainerStatus, Error, ExecOutput, Image, LogOptions, LogStream,
     PodSandboxConfig, Pull, Result, Runtime, RuntimeEvent, RuntimeStatus, SandboxState, SandboxStatus, Streams,
-    Version, v1,
+    Version,
+    v1::{self, ImageService, RuntimeService},
 };
 
 mod events;
 mod logs;
 mod message;
 mod socket;
-mod wire;
 
 pub(crate) use message::{PATH as MESSAGE_PATH, POLICY as MESSAGE_POLICY};
 pub(crate) use socket::Socket;
@@ -31,16 +32,6 @@ const PULL: Duration = Duration::from_secs(3600);
 const STOP: Duration = Duration::from_secs(120);
 /// The label that names a pod.
 const POD_UID: &str = "io.kubernetes.pod.uid";
-
-/// A method of the runtime service or, for what is about images, of the image service.
-macro_rules! method {
-    ($name:literal) => {
-        concat!("/runtime.v1.RuntimeService/", $name)
-    };
-    (image $name:literal) => {
-        concat!("/runtime.v1.ImageService/", $name)
-    };
-}
 
 /// See the module text.
 #[derive(Debug)]
@@ -58,7 +49,7 @@ impl Containerd {
     pub async fn connect(endpoint: &str) -> Result<Self> {
         let socket = Socket::new(endpoint)?;
         let ask = v1::VersionRequest { version: "v1".to_owned() };
-        let answer: v1::VersionResponse = socket.call(method!("Version"), ask, REQUEST).await?;
+        let answer = socket.call(RuntimeService::VERSION, ask, REQUEST).await?;
         let version =
             Version { runtime_name: answer.runtime_name.into(), runtime_version: answer.runtime_version.into() };
         Ok(Self { socket, version, follower: tokio::sync::Mutex::new(events::Follower::new()) })
@@ -72,28 +63,32 @@ impl Containerd {
     }
 
     async fn raw_status(&self, id: &str) -> Result<v1::ContainerStatus> {
-        let answer: v1::ContainerStatusResponse =
-            self.socket.call(method!("ContainerStatus"), v1::Id { id: id.to_owned() }, REQUEST).await?;
+        let ask = v1::ContainerStatusRequest { container_id: id.to_owned() };
+        let answer = self.socket.call(RuntimeService::CONTAINER_STATUS, ask, REQUEST).await?;
         answer.status.ok_or_else(|| Error::Failed(format!("the runtime says nothing about container {id}")))
     }
 
     async fn sandboxes(&self, pod_uid: Option<&str>) -> Result<Vec<v1::PodSandbox>> {
         let label_selector = pod_uid.map(|uid| (POD_UID.to_owned(), uid.to_owned())).into_iter().collect();
         let ask = v1::ListPodSandboxRequest { filter: Some(v1::PodSandboxFilter { label_selector }) };
-        let answer: v1::ListPodSandboxResponse = self.socket.call(method!("ListPodSandbox"), ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::LIST_POD_SANDBOX, ask, REQUEST).await?;
         Ok(answer.items)
     }
 
     async fn containers(&self, sandbox: Option<&str>) -> Result<Vec<v1::Container>> {
         let filter = sandbox.map(|id| v1::ContainerFilter { pod_sandbox_id: id.to_owned() });
         let ask = v1::ListContainersRequest { filter };
-        let answer: v1::ListContainersResponse = self.socket.call(method!("ListContainers"), ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::LIST_CONTAINERS, ask, REQUEST).await?;
         Ok(answer.containers)
     }
 
     /// A call that answers nothing.
-    async fn order<Q: prost::Message + 'static>(&self, method: &'static str, ask: Q, limit: Duration) -> Result<()> {
-        self.socket.call::<_, v1::Empty>(method, ask, limit).await.map(|_| ())
+    async fn order<Q, R>(&self, method: Method<Q, R>, ask: Q, limit: Duration) -> Result<()>
+    where
+        Q: prost::Message + 'static,
+        R: prost::Message + Default + 'static,
+    {
+        self.socket.call(method, ask, limit).await.map(|_| ())
     }
 }
 
@@ -109,7 +104,7 @@ impl Runtime for Containerd {
 
     async fn status(&self) -> Result<RuntimeStatus> {
         let ask = v1::StatusRequest { verbose: false };
-        let answer: v1::StatusResponse = self.socket.call(method!("Status"), ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::STATUS, ask, REQUEST).await?;
         let conditions = answer.status.unwrap_or_default().conditions;
         let unmet = |kind: &str| match conditions.iter().find(|condition| condition.r#type == kind) {
             Some(met) if met.status => None,
@@ -122,28 +117,30 @@ impl Runtime for Containerd {
     async fn update_runtime_config(&self, pod_cidr: IpNet) -> Result<()> {
         let network_config = Some(v1::NetworkConfig { pod_cidr: pod_cidr.to_string() });
         let ask = v1::UpdateRuntimeConfigRequest { runtime_config: Some(v1::RuntimeConfig { network_config }) };
-        self.order(method!("UpdateRuntimeConfig"), ask, REQUEST).await
+        self.order(RuntimeService::UPDATE_RUNTIME_CONFIG, ask, REQUEST).await
     }
 
     async fn run_pod_sandbox(&self, config: &PodSandboxConfig) -> Result<Str> {
         let ask = v1::RunPodSandboxRequest { config: Some(full(config)?), runtime_handler: String::new() };
-        let answer: v1::Id = self.socket.call(method!("RunPodSandbox"), ask, REQUEST * 2).await?;
-        Ok(answer.id.into())
+        let answer = self.socket.call(RuntimeService::RUN_POD_SANDBOX, ask, REQUEST * 2).await?;
+        Ok(answer.pod_sandbox_id.into())
     }
 
     async fn stop_pod_sandbox(&self, id: &str) -> Result<()> {
-        gone_is_fine(self.order(method!("StopPodSandbox"), v1::Id { id: id.to_owned() }, REQUEST).await)
+        let ask = v1::StopPodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        gone_is_fine(self.order(RuntimeService::STOP_POD_SANDBOX, ask, REQUEST).await)
     }
 
     async fn remove_pod_sandbox(&self, id: &str) -> Result<()> {
         // Removal alone would leave the network of one that still runs to chance.
         self.stop_pod_sandbox(id).await?;
-        gone_is_fine(self.order(method!("RemovePodSandbox"), v1::Id { id: id.to_owned() }, REQUEST).await)
+        let ask = v1::RemovePodSandboxRequest { pod_sandbox_id: id.to_owned() };
+        gone_is_fine(self.order(RuntimeService::REMOVE_POD_SANDBOX, ask, REQUEST).await)
     }
 
     async fn pod_sandbox_status(&self, id: &str) -> Result<SandboxStatus> {
-        let ask = v1::Id { id: id.to_owned() };
-        let answer: v1::PodSandboxStatusResponse = self.socket.call(method!("PodSandboxStatus"), ask, REQUEST).await?;
+        let ask = v1::PodSandboxStatusRequest { pod_sandbox_id: id.to_owned() };
+        let answer = self.socket.call(RuntimeService::POD_SANDBOX_STATUS, ask, REQUEST).await?;
         let status = answer.status.unwrap_or_default();
         let network = status.network.unwrap_or_default();
         let more = network.additional_ips.iter().map(|more| more.ip.as_str());
@@ -180,22 +177,24 @@ impl Runtime for Containerd {
             config: Some((**own).clone()),
             sandbox_config: Some(full(pod)?),
         };
-        let answer: v1::Id = self.socket.call(method!("CreateContainer"), ask, REQUEST).await?;
-        Ok(answer.id.into())
+        let answer = self.socket.call(RuntimeService::CREATE_CONTAINER, ask, REQUEST).await?;
+        Ok(answer.container_id.into())
     }
 
     async fn start_container(&self, id: &str) -> Result<()> {
-        self.order(method!("StartContainer"), v1::Id { id: id.to_owned() }, REQUEST).await
+        let ask = v1::StartContainerRequest { container_id: id.to_owned() };
+        self.order(RuntimeService::START_CONTAINER, ask, REQUEST).await
     }
 
     async fn stop_container(&self, id: &str, timeout: Duration) -> Result<()> {
         let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
         let ask = v1::StopContainerRequest { container_id: id.to_owned(), timeout: seconds };
-        gone_is_fine(self.order(method!("StopContainer"), ask, timeout + STOP).await)
+        gone_is_fine(self.order(RuntimeService::STOP_CONTAINER, ask, timeout + STOP).await)
     }
 
     async fn remove_container(&self, id: &str) -> Result<()> {
-        gone_is_fine(self.order(method!("RemoveContainer"), v1::Id { id: id.to_owned() }, REQUEST).await)
+        let ask = v1::RemoveContainerRequest { container_id: id.to_owned() };
+        gone_is_fine(self.order(RuntimeService::REMOVE_CONTAINER, ask, REQUEST).await)
     }
 
     async fn list_containers(&self, sandbox: &str) -> Result<Vec<ContainerStatus>> {
@@ -220,7 +219,7 @@ impl Runtime for Containerd {
             auth: pull.auth.cloned(),
             sandbox_config: pull.pod.full.as_deref().cloned(),
         };
-        let answer: v1::PullImageResponse = self.socket.call(method!(image "PullImage"), ask, PULL).await?;
+        let answer = self.socket.call(ImageService::PULL_IMAGE, ask, PULL).await?;
         let known = self.image(&answer.image_ref).await?;
         known.ok_or_else(|| Error::NotFound(format!("image {} is not there after it was pulled", pull.image)))
     }
@@ -230,8 +229,8 @@ impl Runtime for Containerd {
     }
 
     async fn list_images(&self) -> Result<Vec<Image>> {
-        let ask = v1::ImageRequest { image: None };
-        let answer: v1::ListImagesResponse = self.socket.call(method!(image "ListImages"), ask, REQUEST).await?;
+        let ask = v1::ListImagesRequest {};
+        let answer = self.socket.call(ImageService::LIST_IMAGES, ask, REQUEST).await?;
         Ok(answer.images.into_iter().map(image).collect())
     }
 
@@ -250,8 +249,8 @@ impl Runtime for Containerd {
         // Asked for all at once, containerd 1.6 fails when one of them has ended.
         let mut all = Vec::new();
         for sandbox in self.list_pod_sandbox(None).await?.into_iter().filter(|one| one.state == SandboxState::Ready) {
-            let ask = v1::Id { id: sandbox.id.to_string() };
-            match self.socket.call::<_, v1::PodSandboxStatsResponse>(method!("PodSandboxStats"), ask, REQUEST).await {
+            let ask = v1::PodSandboxStatsRequest { pod_sandbox_id: sandbox.id.to_string() };
+            match self.socket.call(RuntimeService::POD_SANDBOX_STATS, ask, REQUEST).await {
                 Ok(answer) => all.extend(answer.stats),
                 // It ended while it was looked at, or keeps no count: the others still do.
                 Err(error) => tracing::debug!(sandbox = %sandbox.id, %error, "no figures of a sandbox"),
@@ -261,15 +260,14 @@ impl Runtime for Containerd {
     }
 
     async fn image_fs(&self) -> Result<PathBuf> {
-        let answer: v1::ImageFsInfoResponse =
-            self.socket.call(method!(image "ImageFsInfo"), v1::Empty {}, REQUEST).await?;
+        let answer = self.socket.call(ImageService::IMAGE_FS_INFO, v1::ImageFsInfoRequest {}, REQUEST).await?;
         let first = answer.image_filesystems.into_iter().find_map(|usage| usage.fs_id);
         first.map(|id| id.mountpoint.into()).ok_or_else(|| Error::Failed("the runtime keeps images nowhere".to_owned()))
     }
 
     async fn remove_image(&self, image: &str) -> Result<()> {
-        let ask = v1::ImageRequest { image: Some(spec(image)) };
-        gone_is_fine(self.order(method!(image "RemoveImage"), ask, REQUEST).await)
+        let ask = v1::RemoveImageRequest { image: Some(spec(image)) };
+        gone_is_fine(self.order(ImageService::REMOVE_IMAGE, ask, REQUEST).await)
     }
 
     async fn container_event(&self) -> RuntimeEvent {
@@ -286,7 +284,8 @@ impl Runtime for Containerd {
     }
 
     async fn reopen_container_log(&self, id: &str) -> Result<()> {
-        self.order(method!("ReopenContainerLog"), v1::Id { id: id.to_owned() }, REQUEST).await
+        let ask = v1::ReopenContainerLogRequest { container_id: id.to_owned() };
+        self.order(RuntimeService::REOPEN_CONTAINER_LOG, ask, REQUEST).await
     }
 
     async fn exec_sync(&self, id: &str, command: &[Str], timeout: Duration) -> Result<ExecOutput> {
@@ -294,7 +293,7 @@ impl Runtime for Containerd {
         // Whole seconds, and 0 would be no limit.
         let seconds = i64::try_from(timeout.as_secs().max(1)).unwrap_or(i64::MAX);
         let ask = v1::ExecSyncRequest { container_id: id.to_owned(), cmd, timeout: seconds };
-        let answer: v1::ExecSyncResponse = self.socket.call(method!("ExecSync"), ask, timeout + REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::EXEC_SYNC, ask, timeout + REQUEST).await?;
         Ok(ExecOutput { stdout: answer.stdout, stderr: answer.stderr, exit_code: answer.exit_code })
     }
 
@@ -302,21 +301,21 @@ impl Runtime for Containerd {
         let Streams { stdin, stdout, stderr, tty } = streams;
         let cmd = command.iter().map(ToString::to_string).collect();
         let ask = v1::ExecRequest { container_id: id.to_owned(), cmd, tty, stdin, stdout, stderr };
-        let answer: v1::UrlResponse = self.socket.call(method!("Exec"), ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::EXEC, ask, REQUEST).await?;
         Ok(answer.url)
     }
 
     async fn attach(&self, id: &str, streams: Streams) -> Result<String> {
         let Streams { stdin, stdout, stderr, tty } = streams;
         let ask = v1::AttachRequest { container_id: id.to_owned(), stdin, tty, stdout, stderr };
-        let answer: v1::UrlResponse = self.socket.call(method!("Attach"), ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::ATTACH, ask, REQUEST).await?;
         Ok(answer.url)
     }
 
     async fn port_forward(&self, sandbox: &str, ports: &[u16]) -> Result<String> {
         let port = ports.iter().map(|port| i32::from(*port)).collect();
         let ask = v1::PortForwardRequest { pod_sandbox_id: sandbox.to_owned(), port };
-        let answer: v1::UrlResponse = self.socket.call(method!("PortForward"), ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::PORT_FORWARD, ask, REQUEST).await?;
         Ok(answer.url)
     }
 }
@@ -325,14 +324,14 @@ impl Containerd {
     /// What sandboxes are made of; later versions pin it and do not say.
     async fn sandbox_image(&self) -> Result<Option<String>> {
         let ask = v1::StatusRequest { verbose: true };
-        let answer: v1::StatusResponse = self.socket.call(method!("Status"), ask, REQUEST).await?;
+        let answer = self.socket.call(RuntimeService::STATUS, ask, REQUEST).await?;
         let config = answer.info.get("config").and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
         Ok(config.and_then(|config| config.get("sandboxImage")?.as_str().map(str::to_owned)))
     }
 
     async fn image(&self, name: &str) -> Result<Option<Image>> {
-        let ask = v1::ImageRequest { image: Some(spec(name)) };
-        let answer: v1::ImageStatusResponse = self.socket.call(method!(image "ImageStatus"), ask, REQUEST).await?;
+        let ask = v1::ImageStatusRequest { image: Some(spec(name)) };
+        let answer = self.socket.call(ImageService::IMAGE_STATUS, ask, REQUEST).await?;
         Ok(answer.image.map(image))
     }
 }
@@ -353,7 +352,7 @@ fn gone_is_fine(answer: Result<()>) -> Result<()> {
 }
 
 fn sandbox_state(state: i32) -> SandboxState {
-    if state == v1::SANDBOX_READY { SandboxState::Ready } else { SandboxState::NotReady }
+    if state == v1::PodSandboxState::SandboxReady as i32 { SandboxState::Ready } else { SandboxState::NotReady }
 }
 
 fn image(image: v1::Image) -> Image {
@@ -367,10 +366,12 @@ fn image(image: v1::Image) -> Image {
 
 fn state(state: i32) -> ContainerState {
     match v1::ContainerState::try_from(state) {
-        Ok(v1::ContainerState::Created) => ContainerState::Created,
-        Ok(v1::ContainerState::Running) => ContainerState::Running,
+        Ok(v1::ContainerState::ContainerCreated) => ContainerState::Created,
+        Ok(v1::ContainerState::ContainerRunning) => ContainerState::Running,
         // What the runtime itself does not know has to be started again, as upstream does with it.
-        Ok(v1::ContainerState::Exited | v1::ContainerState::Unknown) | Err(_) => ContainerState::Exited,
+        Ok(v1::ContainerState::ContainerExited | v1::ContainerState::ContainerUnknown) | Err(_) => {
+            ContainerState::Exited
+        }
     }
 }
 

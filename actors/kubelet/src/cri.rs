@@ -14,9 +14,7 @@ use bytes::Bytes;
 use ipnet::IpNet;
 use oarlock_schema::Str;
 
-use crate::template::ContainerSpec;
-
-pub mod v1;
+pub use oarlock_contracts::cri as v1;
 
 /// Why a runtime could not do it (gRPC codes of CRI).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,15 +88,17 @@ pub struct SandboxStatus {
     pub ips: Vec<IpAddr>,
 }
 
-/// `ContainerConfig`: the container of a pod's template, and which start of it this is.
+/// `ContainerConfig`: a container to be created.
 #[derive(Clone, Debug)]
 pub struct ContainerConfig {
-    /// Name, image, command and the rest.
-    pub spec: Arc<ContainerSpec>,
+    /// Its name in the pod.
+    pub name: Str,
     /// How many containers of this name came before in the pod.
     pub attempt: u32,
     /// The image as the runtime named it when it was pulled.
     pub image_ref: Arc<str>,
+    /// Seconds until the first readiness or startup probe, if there is one. Not of CRI: simulated containers answer no probes.
+    pub first_probe: Option<u32>,
     /// The rest of it, for runtimes of machines.
     pub full: Option<Box<v1::ContainerConfig>>,
 }
@@ -253,8 +253,25 @@ pub struct Recall {
     pub sandbox: PodSandboxConfig,
     /// Its address, if it had one.
     pub ip: Option<IpAddr>,
-    /// Its containers that ran, with their ids and start times.
-    pub running: Vec<(ContainerConfig, ContainerStatus)>,
+    /// Its containers that ran.
+    pub running: Vec<RecalledContainer>,
+}
+
+/// A container that ran before the kubelet restarted, as the API remembers it.
+#[derive(Clone, Debug)]
+pub struct RecalledContainer {
+    /// The runtime's id of it.
+    pub id: Str,
+    /// Its name in the pod.
+    pub name: Str,
+    /// How many containers of this name came before in the pod.
+    pub attempt: u32,
+    /// When it started, in Unix seconds.
+    pub started_at: i64,
+    /// Whether it was ready.
+    pub ready: bool,
+    /// Seconds until the first readiness or startup probe, if there is one.
+    pub first_probe: Option<u32>,
 }
 
 /// A container runtime. Calls may take long and may be dropped half-way; whoever drops one asks for the state afterwards.

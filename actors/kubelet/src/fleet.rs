@@ -20,7 +20,8 @@ use crate::config::{Machine, NodeConfig};
 use crate::cri::{self, LogStream, Runtime};
 use crate::logs::Ask;
 use crate::manifests::{self, Files, MANIFESTS};
-use crate::node::{self, Command, NODE, Parts};
+use crate::node::command::{Command, RunningPod};
+use crate::node::{self, NODE, Parts};
 use crate::tell::{Budget, Teller};
 
 /// Questions to a node that may wait.
@@ -163,15 +164,6 @@ impl Fleet {
     }
 }
 
-/// What of a pod the runtime knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) uid: Str,
-    pub(crate) sandbox: Option<Str>,
-    /// Names and ids of the containers that run.
-    pub(crate) running: Vec<(Str, Str)>,
-}
-
 /// One node's kubelet.
 #[derive(Clone, Debug)]
 pub struct KubeletHandle {
@@ -227,7 +219,7 @@ impl KubeletHandle {
     ///
     /// # Errors
     /// 503 when the kubelet does not answer.
-    pub(crate) async fn find(&self, namespace: &str, pod: &str) -> Result<Option<Found>, Status> {
+    pub(crate) async fn find(&self, namespace: &str, pod: &str) -> Result<Option<RunningPod>, Status> {
         let (namespace, pod) = (Str::from(namespace), Str::from(pod));
         self.ask(|reply| Command::Find { namespace, pod, reply }).await
     }

@@ -24,6 +24,7 @@ mod dns;
 mod downward;
 mod environment;
 mod fleet;
+mod grpc;
 mod hooks;
 mod hosts;
 mod image_gc;
@@ -49,9 +50,10 @@ mod tests;
 mod volumes;
 mod watch;
 
-pub use config::{Machine, NodeConfig, SystemInfo};
+pub use config::{Machine, NodeConfig};
 pub use containerd::Containerd;
 pub use fleet::{Error, Fleet, KubeletHandle, start};
+pub use machine::SystemInfo;
 pub use sim::{PREFIX, Script, Sim};
 pub use template::{ContainerSpec, PullPolicy, RestartPolicy, Template};
 

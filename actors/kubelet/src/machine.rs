@@ -6,14 +6,27 @@ use std::path::Path;
 
 use oarlock_schema::Str;
 
-use crate::config::SystemInfo;
-
 /// Pods of a node at most (upstream `maxPods`).
 pub(crate) const PODS: u64 = 110;
 /// Memory that is kept from pods (upstream's hard eviction threshold `memory.available<100Mi`).
 const MEMORY_KEPT: u64 = 100 << 20;
 /// The share of the disk that is kept from pods, in per cent (`nodefs.available<10%`).
 const DISK_KEPT: u64 = 10;
+
+/// Identity of a machine and its operating system, as `status.nodeInfo` of its Node shows it.
+#[derive(Clone, Debug, Default)]
+pub struct SystemInfo {
+    /// `machineID`.
+    pub machine_id: Str,
+    /// `systemUUID`.
+    pub system_uuid: Str,
+    /// `bootID`.
+    pub boot_id: Str,
+    /// `kernelVersion`.
+    pub kernel_version: Str,
+    /// `osImage`.
+    pub os_image: Str,
+}
 
 /// What was found.
 #[derive(Clone, Debug, Default)]

@@ -22,9 +22,8 @@ use crate::admit::{Amounts, Used};
 use crate::affinity::Place;
 use crate::config::NodeConfig;
 use crate::environment::ServiceView;
-use crate::fleet::Found;
 use crate::image_gc::ImageGc;
-use crate::logs::{self, Ask, Refusal};
+use crate::logs;
 use crate::manifests::{self, Files};
 use crate::pod::{Now, Pod, specs};
 use crate::tell::Teller;
@@ -32,6 +31,7 @@ use crate::template::PodView;
 
 mod api;
 mod beat;
+pub(crate) mod command;
 mod ground;
 mod pods;
 mod probing;
@@ -43,6 +43,7 @@ mod writes;
 use api::{Known, Resources};
 pub(crate) use api::{LEASE_SECONDS, REPORT};
 pub(crate) use beat::{CHECK, ROTATE};
+use command::{Command, RunningPod};
 use ground::Ground;
 use probing::Probing;
 use statics::{Mirror, Statics};
@@ -70,15 +71,6 @@ const LAST_WRITES: Duration = Duration::from_secs(2);
 const FIRST_REFRESH: Duration = Duration::from_secs(10);
 /// A node without anything to do looks around after this.
 const IDLE: Duration = Duration::from_secs(3600);
-
-/// What others ask of a node.
-#[derive(Debug)]
-pub(crate) enum Command {
-    /// Which container's log is meant.
-    Log(Ask, oarlock_runtime::Reply<Result<Str, Refusal>>),
-    /// What of a pod runs.
-    Find { namespace: Str, pod: Str, reply: oarlock_runtime::Reply<Option<Found>> },
-}
 
 /// What every incarnation of a node is made of.
 #[derive(Debug)]
@@ -360,7 +352,7 @@ impl Node {
                 Some(pod) => logs::choose(pod, &ask),
                 None => Err((404, format!("pod \"{}\" does not exist", ask.pod))),
             }),
-            Command::Find { namespace, pod, reply } => reply.send(self.named(&namespace, &pod).map(found)),
+            Command::Find { namespace, pod, reply } => reply.send(self.named(&namespace, &pod).map(running)),
         }
     }
 
@@ -381,10 +373,10 @@ impl Node {
     }
 }
 
-fn found(pod: &Pod) -> Found {
+fn running(pod: &Pod) -> RunningPod {
     let containers = specs(pod.template()).zip(&pod.containers).filter(|(_, container)| container.running());
     let running = containers.map(|(spec, container)| (spec.name.clone(), container.id.clone())).collect();
-    Found { uid: pod.item.meta.uid.0.clone(), sandbox: pod.sandbox.clone(), running }
+    RunningPod { uid: pod.item.meta.uid.0.clone(), sandbox: pod.sandbox.clone(), running }
 }
 
 fn uid_of(item: &Item<PodView>) -> Uid {

@@ -16,20 +16,15 @@ use crate::template::{ContainerSpec, PodView, RestartPolicy, Template};
 
 mod apply;
 mod decide;
+pub(crate) mod model;
 mod phase;
 mod status;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use apply::{Recalled, StartError, StartReport};
-pub(crate) use phase::Phase;
+use model::{CONDITIONS, Ended, Phase, PodEvent, SCHEDULED};
 pub(crate) use status::Host;
-
-/// The conditions a kubelet owns, in upstream's order.
-pub(crate) const CONDITIONS: [&str; 5] =
-    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", SCHEDULED];
-/// The condition that holds of all pods a kubelet has, whoever said what of it.
-pub(crate) const SCHEDULED: &str = "PodScheduled";
 
 /// The moment of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -38,17 +33,6 @@ pub(crate) struct Now {
     pub(crate) at: Instant,
     /// Unix seconds, for what users see.
     pub(crate) wall: i64,
-}
-
-/// How a container ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ended {
-    pub(crate) code: i32,
-    pub(crate) reason: Str,
-    pub(crate) message: Str,
-    pub(crate) started: i64,
-    pub(crate) finished: i64,
-    pub(crate) id: Str,
 }
 
 /// What a container is doing.
@@ -181,15 +165,6 @@ impl Next {
     }
 }
 
-/// Something to tell users: about a container, or the pod when there is no index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tell {
-    pub(crate) container: Option<usize>,
-    pub(crate) warning: bool,
-    pub(crate) reason: Str,
-    pub(crate) message: String,
-}
-
 /// See the module text.
 #[derive(Debug)]
 pub(crate) struct Pod {
@@ -282,17 +257,17 @@ impl Pod {
     }
 
     /// The node refused it.
-    pub(crate) fn reject(&mut self, why: &Rejection) -> Tell {
+    pub(crate) fn reject(&mut self, why: &Rejection) -> PodEvent {
         let message = format!("Pod was rejected: {}", why.message);
         self.verdict = Some(Box::new((why.reason.clone(), message.into())));
         self.stage = Stage::Stopped;
-        Tell { container: None, warning: true, reason: why.reason.clone(), message: why.message.clone() }
+        PodEvent { container: None, warning: true, reason: why.reason.clone(), message: why.message.clone() }
     }
 
     /// It uses too much of the node: it is stopped, and has failed.
-    pub(crate) fn evict(&mut self, message: String) -> Tell {
+    pub(crate) fn evict(&mut self, message: String) -> PodEvent {
         self.verdict = Some(Box::new(("Evicted".into(), message.as_str().into())));
-        Tell { container: None, warning: true, reason: "Evicted".into(), message }
+        PodEvent { container: None, warning: true, reason: "Evicted".into(), message }
     }
 
     pub(crate) fn template(&self) -> &Arc<Template> {

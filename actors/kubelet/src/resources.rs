@@ -1,6 +1,9 @@
 //! What a container's requests and limits are to the kernel (`kuberuntime_container_linux.go`, `cm/helpers_linux.go`, `qos/policy.go`).
 
 use oarlock_meta::Quantity;
+use oarlock_pods::amounts::Quantities;
+use oarlock_pods::sidecar::is_sidecar;
+use oarlock_pods::{QosClass, Side, Sum, qos};
 use oarlock_schema::views::core_v1::{Container, Pod, ResourceRequirements};
 
 use crate::downward::amount;
@@ -69,17 +72,19 @@ fn oom_score_adj(pod: Pod<'_>, container: Container<'_>, memory: i64) -> i64 {
     if pod.spec().priority().is_some_and(|priority| priority >= NODE_CRITICAL) {
         return GUARANTEED;
     }
-    match qos_class(pod) {
-        "Guaranteed" => return GUARANTEED,
-        "BestEffort" => return BEST_EFFORT,
-        _ => {}
+    match qos::of(pod) {
+        QosClass::Guaranteed => return GUARANTEED,
+        QosClass::BestEffort => return BEST_EFFORT,
+        QosClass::Burstable => {}
     }
     let score = |request: i64| 1000 - 1000_i64.saturating_mul(request) / memory.max(1);
     let spec = pod.spec();
     // What the pod asks for as a whole and no container for itself is shared out.
     let whole = spec.resources().map_or(0, |whole| amount(whole.requests(), "memory").value());
     let count = i64::try_from(spec.containers().len() + spec.init_containers().len()).unwrap_or(1).max(1);
-    let rest = if whole == 0 { 0 } else { (whole - aggregate(pod, requested)) / count };
+    let of_containers = || Sum::new(spec, Side::Requests).of_containers(&Quantities);
+    let aggregate = || of_containers().get("memory").map_or(0, Quantity::value);
+    let rest = if whole == 0 { 0 } else { (whole - aggregate()) / count };
     let mut adjusted = score(requested(container) + rest);
     if is_sidecar(container) && spec.init_containers().iter().any(|init| init.name() == container.name()) {
         let least = spec.containers().iter().map(requested).min().unwrap_or(0);
@@ -90,61 +95,6 @@ fn oom_score_adj(pod: Pod<'_>, container: Container<'_>, memory: i64) -> i64 {
 
 fn requested(container: Container<'_>) -> i64 {
     amount(container.resources().requests(), "memory").value()
-}
-
-/// What `of` says of a pod's containers in sum, or of its init containers at their peak; sidecars count beside both.
-fn aggregate(pod: Pod<'_>, of: impl Fn(Container<'_>) -> i64) -> i64 {
-    let spec = pod.spec();
-    let mut sum: i64 = spec.containers().iter().map(&of).sum();
-    let (mut sidecars, mut peak) = (0, 0);
-    for init in spec.init_containers().iter() {
-        let own = of(init);
-        peak = peak.max(sidecars + own);
-        if is_sidecar(init) {
-            sum += own;
-            sidecars += own;
-        }
-    }
-    sum.max(peak)
-}
-
-fn is_sidecar(container: Container<'_>) -> bool {
-    container.restart_policy() == Some("Always")
-}
-
-/// The class that the API gave the pod; static pods, which have none, get that of their resources.
-pub(crate) fn qos_class(pod: Pod<'_>) -> &'static str {
-    match pod.status().qos_class() {
-        "Guaranteed" => "Guaranteed",
-        "BestEffort" => "BestEffort",
-        "Burstable" => "Burstable",
-        _ => computed_class(pod),
-    }
-}
-
-fn computed_class(pod: Pod<'_>) -> &'static str {
-    let spec = pod.spec();
-    let each: Vec<ResourceRequirements<'_>> = match spec.resources() {
-        Some(whole) if !whole.limits().is_empty() || !whole.requests().is_empty() => vec![whole],
-        _ => spec.init_containers().iter().chain(spec.containers().iter()).map(|c| c.resources()).collect(),
-    };
-    let both = ["cpu", "memory"];
-    let says = |r: &ResourceRequirements<'_>| {
-        both.iter().any(|name| !amount(r.requests(), name).is_zero() || !amount(r.limits(), name).is_zero())
-    };
-    let exact = |r: &ResourceRequirements<'_>| {
-        both.iter().all(|name| {
-            let limit = amount(r.limits(), name);
-            !limit.is_zero() && (r.requests().get(name).is_none() || amount(r.requests(), name) == limit)
-        })
-    };
-    if !each.iter().any(says) {
-        "BestEffort"
-    } else if each.iter().all(exact) {
-        "Guaranteed"
-    } else {
-        "Burstable"
-    }
 }
 
 /// A limit for every page size of the kernel: the container's, else the pod's, else none at all.
@@ -172,18 +122,6 @@ fn page_name(bytes: u64) -> String {
         size /= 1024;
     }
     format!("{size}GB")
-}
-
-/// The bytes that a pod may use at most, if its containers all say it.
-pub(crate) fn memory_of(pod: Pod<'_>) -> Option<i64> {
-    let spec = pod.spec();
-    let whole = spec.resources().map_or(Quantity::ZERO, |whole| amount(whole.limits(), "memory"));
-    if !whole.is_zero() {
-        return Some(whole.value());
-    }
-    let limit = |container: Container<'_>| amount(container.resources().limits(), "memory").value();
-    let declared = spec.containers().iter().chain(spec.init_containers().iter()).all(|container| limit(container) > 0);
-    declared.then(|| aggregate(pod, limit))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! What the API says of a pod's state: how a kubelet that restarted knows what it did before.
 
 use oarlock_meta::Time;
+use oarlock_pods::conditions;
 use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
-use crate::pod::{CONDITIONS, Ended, Phase, SCHEDULED};
+use crate::pod::model::{CONDITIONS, Ended, Phase, SCHEDULED};
 
 /// A container's recorded state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl Seen {
 
 /// Since when the pod has its node, as a scheduler had it said; 0 when none did.
 pub(crate) fn scheduled(pod: Pod<'_>) -> i64 {
-    let said = pod.status().conditions().iter().find(|condition| condition.type_() == SCHEDULED);
+    let said = conditions::find(pod.status(), SCHEDULED);
     said.filter(|said| said.status() == "True").map_or(0, |said| time(said.last_transition_time()))
 }
 

@@ -24,6 +24,7 @@ use crate::cri::{
 mod addresses;
 mod images;
 mod logs;
+mod node;
 mod script;
 
 use addresses::Addresses;
@@ -246,7 +247,7 @@ impl Runtime for Sim {
     }
 
     async fn create_container(&self, sandbox: &str, config: &ContainerConfig, pod: &PodSandboxConfig) -> Result<Str> {
-        let script = Script::of(&pod.annotations, &config.spec.name)?;
+        let script = Script::of(&pod.annotations, &config.name)?;
         if let Some(message) = script.as_ref().and_then(|script| script.create_failure()) {
             return Err(Error::Failed(message));
         }
@@ -257,10 +258,10 @@ impl Runtime for Sim {
         let id = state.id();
         let container = Container {
             sandbox: sandbox.into(),
-            name: config.spec.name.clone(),
+            name: config.name.clone(),
             attempt: config.attempt,
             script: script.map(Arc::new),
-            probed: config.spec.first_probe,
+            probed: config.first_probe,
             state: ContainerState::Created,
             started: 0,
             finished: 0,
@@ -392,17 +393,17 @@ impl Runtime for Sim {
             state.addresses.claim(ip);
         }
         state.sandboxes.insert(id.clone(), Sandbox { uid: pod.sandbox.uid.clone(), ip, ready: true });
-        for (config, status) in pod.running {
-            let script = Script::of(&pod.sandbox.annotations, &config.spec.name).unwrap_or_default().map(Arc::new);
-            let ran = clock::wall().as_second().saturating_sub(status.started_at);
+        for ran in pod.running {
+            let script = Script::of(&pod.sandbox.annotations, &ran.name).unwrap_or_default().map(Arc::new);
+            let age = clock::wall().as_second().saturating_sub(ran.started_at);
             let mut container = Container {
                 sandbox: id.clone(),
-                name: config.spec.name.clone(),
-                attempt: config.attempt,
+                name: ran.name,
+                attempt: ran.attempt,
                 script: script.clone(),
-                probed: config.spec.first_probe,
+                probed: ran.first_probe,
                 state: ContainerState::Running,
-                started: status.started_at,
+                started: ran.started_at,
                 finished: 0,
                 code: 0,
                 reason: "",
@@ -410,10 +411,10 @@ impl Runtime for Sim {
                 becomes_ready: None,
                 exits: None,
             };
-            container.run(script.as_deref(), Duration::from_secs(u64::try_from(ran).unwrap_or(0)));
-            container.ready |= status.ready == Some(true);
-            state.containers.insert(status.id.clone(), Box::new(container));
-            state.arm(&status.id);
+            container.run(script.as_deref(), Duration::from_secs(u64::try_from(age).unwrap_or(0)));
+            container.ready |= ran.ready;
+            state.containers.insert(ran.id.clone(), Box::new(container));
+            state.arm(&ran.id);
         }
         drop(state);
         self.state.changed.notify_waiters();

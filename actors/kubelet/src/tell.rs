@@ -9,7 +9,7 @@ use oarlock_runtime::{Instant, clock};
 use oarlock_schema::Str;
 use parking_lot::Mutex;
 
-use crate::pod::Tell;
+use crate::pod::model::PodEvent;
 use crate::template::PodView;
 
 /// Something that goes wrong: reason and message of a Warning.
@@ -66,7 +66,7 @@ impl Teller {
         self.recorder.normal(&about, reason, format!("Node {node} status is now: {reason}"));
     }
 
-    pub(crate) fn tell(&self, item: &Item<PodView>, tell: Tell) {
+    pub(crate) fn tell(&self, item: &Item<PodView>, tell: PodEvent) {
         if !self.budget.take() {
             return;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::Quantity;
-use oarlock_schema::views::Map;
+use oarlock_pods::{Accounting, Side, Sum, conditions, sidecar};
 use oarlock_schema::views::core_v1::{Container, Pod};
 use oarlock_schema::{Obj, Str};
 use parking_lot::Mutex;
@@ -168,7 +168,7 @@ fn container(container: Container<'_>) -> ContainerSpec {
             "Never" => PullPolicy::Never,
             _ => PullPolicy::IfNotPresent,
         },
-        sidecar: container.restart_policy() == Some("Always"),
+        sidecar: sidecar::is_sidecar(container),
         command: container.command().iter().map(Str::from).collect(),
         args: container.args().iter().map(Str::from).collect(),
         first_probe: first.map(|seconds| u32::try_from(seconds).unwrap_or(0)),
@@ -179,11 +179,10 @@ fn container(container: Container<'_>) -> ContainerSpec {
 
 /// Upstream's texts of `GeneratePodReadyCondition`.
 fn gates(pod: Pod<'_>) -> Option<Box<str>> {
-    let conditions = pod.status().conditions();
     let mut messages = Vec::new();
     for gate in pod.spec().readiness_gates().iter() {
         let kind = gate.condition_type();
-        match conditions.iter().find(|condition| condition.type_() == kind) {
+        match conditions::find(pod.status(), kind) {
             None => messages.push(format!("corresponding condition of pod readiness gate \"{kind}\" does not exist.")),
             Some(found) if found.status() != "True" => messages
                 .push(format!("the status of pod readiness gate \"{kind}\" is not \"True\", but {}", found.status())),
@@ -193,61 +192,28 @@ fn gates(pod: Pod<'_>) -> Option<Box<str>> {
     (!messages.is_empty()).then(|| messages.join(", ").into())
 }
 
-type Amounts = BTreeMap<Str, i64>;
+/// Sums in the units of [`Template::requests`].
+struct Units;
 
-pub(crate) fn amounts<'a>(map: Map<'a, &'a str>) -> Amounts {
-    let amount = |name: &str, text: &str| {
-        // The API has validated it; what it would not let pass counts as nothing.
-        let quantity = Quantity::parse(text).ok()?;
-        Some((Str::from(name), if name == "cpu" { quantity.milli_value() } else { quantity.value() }))
-    };
-    map.iter().filter_map(|(name, text)| amount(name, text)).collect()
-}
+impl Accounting for Units {
+    type List = BTreeMap<Str, i64>;
 
-fn add(sum: &mut Amounts, more: &Amounts) {
-    for (name, amount) in more {
-        *sum.entry(name.clone()).or_default() += amount;
+    fn read<'a>(&self, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> Self::List {
+        let amount = |(name, text): (&str, &str)| {
+            let quantity = Quantity::parse(text).ok()?;
+            Some((Str::from(name), if name == "cpu" { quantity.milli_value() } else { quantity.value() }))
+        };
+        amounts.filter_map(amount).collect()
     }
 }
 
-fn raise(to: &mut Amounts, least: &Amounts) {
-    for (name, amount) in least {
-        let have = to.entry(name.clone()).or_default();
-        *have = (*have).max(*amount);
-    }
-}
-
-/// The sum over containers, the peak of the init containers, sidecars counted beside both, overhead (upstream `resource.PodRequests`).
 fn requests(pod: Pod<'_>) -> Box<[(Str, i64)]> {
-    let spec = pod.spec();
-    let mut sum = Amounts::new();
-    for main in spec.containers().iter() {
-        add(&mut sum, &amounts(main.resources().requests()));
-    }
-    let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
-    for init in spec.init_containers().iter() {
-        let mut own = amounts(init.resources().requests());
-        if init.restart_policy() == Some("Always") {
-            add(&mut sum, &own);
-            add(&mut sidecars, &own);
-            raise(&mut peak, &sidecars);
-        } else {
-            add(&mut own, &sidecars);
-            raise(&mut peak, &own);
-        }
-    }
-    raise(&mut sum, &peak);
-    if let Some(resources) = spec.resources() {
-        sum.extend(amounts(resources.requests()));
-    }
-    add(&mut sum, &amounts(spec.overhead()));
+    let sum = Sum::new(pod.spec(), Side::Requests).total(&Units);
     sum.into_iter().filter(|(_, amount)| *amount != 0).collect()
 }
 
 fn ports(pod: Pod<'_>) -> Box<[HostPort]> {
-    let spec = pod.spec();
-    let lasting = spec.init_containers().iter().filter(|container| container.restart_policy() == Some("Always"));
-    let ports = lasting.chain(spec.containers().iter()).flat_map(|container| container.ports().iter());
+    let ports = sidecar::long_running(pod.spec()).flat_map(|container| container.ports().iter());
     let host_port = |port: oarlock_schema::views::core_v1::ContainerPort<'_>| {
         let number = u16::try_from(port.host_port()).ok().filter(|number| *number > 0)?;
         let address = if matches!(port.host_ip(), "0.0.0.0" | "::") { "" } else { port.host_ip() };

@@ -33,21 +33,7 @@ impl Labels {
 }
 
 /// What a requirement asks of the value of its key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Op {
-    /// The key is there with one of these values.
-    In(Box<[Sym]>),
-    /// The key is absent, or has none of these values.
-    NotIn(Box<[Sym]>),
-    /// The key is there.
-    Exists,
-    /// The key is absent.
-    DoesNotExist,
-    /// The value is a number above this one.
-    Gt(i64),
-    /// The value is a number below this one.
-    Lt(i64),
-}
+pub(crate) type Op = oarlock_pods::node_affinity::Op<Box<[Sym]>>;
 
 /// One requirement of a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,14 +52,7 @@ impl Requirement {
 
     /// Whether a value (or its absence) meets the requirement.
     pub(crate) fn accepts(&self, value: Option<Sym>, names: &Interner) -> bool {
-        match (&self.op, value) {
-            (Op::In(values), Some(value)) => values.contains(&value),
-            (Op::NotIn(values), Some(value)) => !values.contains(&value),
-            (Op::NotIn(_) | Op::DoesNotExist, None) | (Op::Exists, Some(_)) => true,
-            (Op::Gt(bound), Some(value)) => names.number(value).is_some_and(|number| number > *bound),
-            (Op::Lt(bound), Some(value)) => names.number(value).is_some_and(|number| number < *bound),
-            (Op::In(_) | Op::Exists | Op::Gt(_) | Op::Lt(_), None) | (Op::DoesNotExist, Some(_)) => false,
-        }
+        self.op.accepts(value, |values, value| values.contains(&value), |value| names.number(value))
     }
 }
 

@@ -6,6 +6,8 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+pub(crate) use oarlock_pods::Effect;
+pub(crate) use oarlock_pods::toleration::tolerated;
 use smallvec::SmallVec;
 
 use crate::intern::{Res, Sym};
@@ -81,7 +83,7 @@ pub(crate) struct PodSpec {
     pub(crate) node_required: Option<Box<[NodeTerm]>>,
     /// `nodeAffinity.preferred…`, terms of weight 0 and empty ones left out.
     pub(crate) node_preferred: Box<[(i64, NodeTerm)]>,
-    /// `spec.tolerations`.
+    /// `spec.tolerations` without those that tolerate nothing.
     pub(crate) tolerations: Box<[Toleration]>,
     /// Host ports of containers and sidecars.
     pub(crate) ports: Box<[HostPort]>,
@@ -172,54 +174,11 @@ pub(crate) struct NameField {
     pub(crate) name: Sym,
 }
 
-/// A taint's effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Effect {
-    /// Keeps new pods away.
-    NoSchedule,
-    /// Makes nodes less wanted.
-    PreferNoSchedule,
-    /// Keeps new pods away and evicts.
-    NoExecute,
-}
-
 /// A node's taint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Taint {
-    /// Key.
-    pub(crate) key: Sym,
-    /// Value, may be empty.
-    pub(crate) value: Sym,
-    /// Effect.
-    pub(crate) effect: Effect,
-}
+pub(crate) type Taint = oarlock_pods::Taint<Sym>;
 
 /// A pod's toleration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Toleration {
-    /// Empty with `exists`: every key.
-    pub(crate) key: Sym,
-    /// Compared unless `exists`.
-    pub(crate) value: Sym,
-    /// Operator `Exists`.
-    pub(crate) exists: bool,
-    /// `None`: every effect.
-    pub(crate) effect: Option<Effect>,
-}
-
-impl Toleration {
-    /// Whether the toleration covers the taint (upstream: `Toleration.ToleratesTaint`).
-    pub(crate) fn covers(&self, taint: Taint) -> bool {
-        self.effect.is_none_or(|effect| effect == taint.effect)
-            && (self.key == Sym::EMPTY || self.key == taint.key)
-            && (self.exists || self.value == taint.value)
-    }
-}
-
-/// Whether any toleration covers the taint.
-pub(crate) fn tolerated(tolerations: &[Toleration], taint: Taint) -> bool {
-    tolerations.iter().any(|toleration| toleration.covers(taint))
-}
+pub(crate) type Toleration = oarlock_pods::Toleration<Sym>;
 
 /// Transport protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -11,7 +11,7 @@
 //! nothing is ever sent late; every queue is bounded, an ask that finds it full is answered [`AskError::Overloaded`], a hint is lost and counted
 //! ([`Heard::Lost`]); messages of different senders have no order. Work that must not be lost is an object in the store, never a message.
 //!
-//! Messages are declared in the top-level folder `proto/` (its README says how) and generated into [`proto`].
+//! Messages are declared in the top-level folder `proto/` (its README says how) and generated in `libs/contracts`: [`proto`].
 
 mod ask;
 mod bus;
@@ -34,18 +34,7 @@ pub mod trace;
 mod transport;
 
 /// The messages, one module per package: `proto::bus::v1` is `oarlock.bus.v1`.
-#[allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    reason = "generated; what is undocumented here is undocumented in proto/"
-)]
-pub mod proto {
-    mod generated {
-        include!(concat!(env!("OUT_DIR"), "/proto.rs"));
-    }
-    pub use generated::oarlock::*;
-}
+pub use oarlock_contracts::oarlock as proto;
 
 pub use ask::{Ask, Asks, Decline};
 pub use bus::{Bus, WeakBus};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::uri::PathAndQuery;
+use oarlock_contracts::Method;
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::time::timeout;
@@ -56,7 +57,7 @@ impl External {
         Ok(Self { channel: Mutex::new(endpoint.connect_lazy()), endpoint })
     }
 
-    async fn call<Q, R>(&self, method: &'static str, message: Q, within: Duration) -> Result<R, Error>
+    async fn call<Q, R>(&self, method: Method<Q, R>, message: Q, within: Duration) -> Result<R, Error>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
@@ -68,7 +69,8 @@ impl External {
         let exchange = async {
             let mut grpc = Grpc::new(channel);
             grpc.ready().await.map_err(|error| Error::Unsent(chain(&error)))?;
-            let answer = grpc.unary(request, PathAndQuery::from_static(method), ProstCodec::<Q, R>::default()).await;
+            let answer =
+                grpc.unary(request, PathAndQuery::from_static(method.path()), ProstCodec::<Q, R>::default()).await;
             answer.map(tonic::Response::into_inner).map_err(|status| failure(&status))
         };
         match timeout(within, exchange).await {
@@ -89,7 +91,7 @@ impl Provider for External {
         request: wire::GetLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::GetLoadBalancerAnswer, Error> {
-        self.call("/oarlock.cloud.v1.CloudProvider/GetLoadBalancer", request, within).await
+        self.call(wire::CloudProvider::GET_LOAD_BALANCER, request, within).await
     }
 
     async fn ensure(
@@ -97,7 +99,7 @@ impl Provider for External {
         request: wire::EnsureLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::EnsureLoadBalancerAnswer, Error> {
-        self.call("/oarlock.cloud.v1.CloudProvider/EnsureLoadBalancer", request, within).await
+        self.call(wire::CloudProvider::ENSURE_LOAD_BALANCER, request, within).await
     }
 
     async fn update(
@@ -105,7 +107,7 @@ impl Provider for External {
         request: wire::UpdateLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::UpdateLoadBalancerAnswer, Error> {
-        self.call("/oarlock.cloud.v1.CloudProvider/UpdateLoadBalancer", request, within).await
+        self.call(wire::CloudProvider::UPDATE_LOAD_BALANCER, request, within).await
     }
 
     async fn delete(
@@ -113,7 +115,7 @@ impl Provider for External {
         request: wire::DeleteLoadBalancerRequest,
         within: Duration,
     ) -> Result<wire::DeleteLoadBalancerAnswer, Error> {
-        self.call("/oarlock.cloud.v1.CloudProvider/DeleteLoadBalancer", request, within).await
+        self.call(wire::CloudProvider::DELETE_LOAD_BALANCER, request, within).await
     }
 
     async fn instance(
@@ -121,7 +123,7 @@ impl Provider for External {
         request: wire::GetInstanceRequest,
         within: Duration,
     ) -> Result<wire::GetInstanceAnswer, Error> {
-        self.call("/oarlock.cloud.v1.CloudProvider/GetInstance", request, within).await
+        self.call(wire::CloudProvider::GET_INSTANCE, request, within).await
     }
 }
 

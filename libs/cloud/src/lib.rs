@@ -9,5 +9,5 @@ mod external;
 mod provider;
 
 pub use external::{BadEndpoint, External, Options};
-pub use oarlock_bus::proto::cloud::v1 as wire;
+pub use oarlock_contracts::oarlock::cloud::v1 as wire;
 pub use provider::{Error, Provider};

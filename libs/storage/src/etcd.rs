@@ -9,7 +9,6 @@ mod heads;
 mod history;
 mod layout;
 mod load;
-mod messages;
 mod options;
 mod shared;
 mod tail;
@@ -22,16 +21,19 @@ use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use oarlock_contracts::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
+use oarlock_contracts::etcd::request_op::Request;
+use oarlock_contracts::etcd::response_op::Response;
+use oarlock_contracts::etcd::{
+    CompactionRequest, Compare, KeyValue, Kv, Maintenance, PutRequest, RangeRequest, RequestOp, StatusRequest,
+    TxnRequest,
+};
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
 
 use self::client::{Failure, Members};
 use self::history::History;
 use self::layout::{COMPACT_REV_KEY, Layout};
-use self::messages::{
-    CompactionRequest, CompactionResponse, Compare, CompareResult, CompareTarget, Done, KeyValue, Op, PutRequest,
-    RangeRequest, RequestOp, StatusRequest, StatusResponse, TxnRequest, TxnResponse, With,
-};
 pub use self::options::{Options, PREFIX};
 use self::shared::Shared;
 use self::tail::EtcdTail;
@@ -56,8 +58,7 @@ impl EtcdLog {
         let mut silent = None;
         let mut stored = 0;
         for endpoint in members.endpoints() {
-            let answer = members.read_at(endpoint, "/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
-            let status: StatusResponse = match answer {
+            let status = match members.read_at(endpoint, Maintenance::STATUS, StatusRequest {}).await {
                 Ok(status) => status,
                 Err(failure) => {
                     tracing::warn!(endpoint, ?failure, "this etcd server does not answer");
@@ -93,10 +94,9 @@ impl EtcdLog {
             return Err(Error::Unavailable(error.to_string()));
         }
         let (history, before) = (shared.history(), shared.seen());
-        match shared.members.write("/etcdserverpb.KV/Txn", txn::request(&shared.layout, &history, group)).await {
+        match shared.members.write(Kv::TXN, txn::request(&shared.layout, &history, group)).await {
             Ok(answer) => {
-                let answer: TxnResponse = answer;
-                let header = answer.header.clone().unwrap_or_default();
+                let header = answer.header.unwrap_or_default();
                 if shared.check(&history, &header, before).is_err() {
                     // It was compared with another history than the caller's.
                     return Ok(GroupOutcome::Unknown);
@@ -135,20 +135,21 @@ impl EtcdLog {
             result: CompareResult::Equal as i32,
             target: CompareTarget::Version as i32,
             key: key.clone(),
-            with: Some(With::Version(version)),
+            target_union: Some(TargetUnion::Version(version)),
         };
-        let put = Op::Put(PutRequest { key: key.clone(), value: Bytes::from(history.number(at).to_string()) });
-        let look = Op::Range(RangeRequest { key, ..RangeRequest::default() });
+        let put =
+            Request::RequestPut(PutRequest { key: key.clone(), value: Bytes::from(history.number(at).to_string()) });
+        let look = Request::RequestRange(RangeRequest { key, ..RangeRequest::default() });
         let txn = TxnRequest {
             compare: vec![compare],
             success: vec![RequestOp { request: Some(put) }],
             failure: vec![RequestOp { request: Some(look) }],
         };
-        let answer: Result<TxnResponse, Failure> = self.shared.members.write("/etcdserverpb.KV/Txn", txn).await;
-        match answer {
+        match self.shared.members.write(Kv::TXN, txn).await {
             Ok(answer) if answer.succeeded => Ok(true),
             Ok(answer) => {
-                if let Some(Done::Range(range)) = answer.responses.first().and_then(|first| first.response.as_ref()) {
+                let first = answer.responses.first().and_then(|first| first.response.as_ref());
+                if let Some(Response::ResponseRange(range)) = first {
                     self.shared.raise_floor(range.kvs.first().map_or(Revision::ZERO, |kv| recorded(&history, kv).1));
                 }
                 Ok(false)
@@ -163,9 +164,7 @@ impl EtcdLog {
     }
 
     async fn note_size(&self) {
-        let status: Result<StatusResponse, Failure> =
-            self.shared.members.read("/etcdserverpb.Maintenance/Status", StatusRequest {}).await;
-        match status {
+        match self.shared.members.read(Maintenance::STATUS, StatusRequest {}).await {
             Ok(status) => self.shared.stored_bytes.store(u64::try_from(status.db_size).unwrap_or(0), Ordering::Relaxed),
             Err(failure) => tracing::debug!(?failure, "etcd does not say its size; the last one known stands"),
         }
@@ -259,9 +258,7 @@ impl Log for EtcdLog {
             return Ok(());
         }
         let compaction = CompactionRequest { revision: self.shared.history().number(at) };
-        let answer: Result<CompactionResponse, Failure> =
-            self.shared.members.write("/etcdserverpb.KV/Compact", compaction).await;
-        match answer {
+        match self.shared.members.write(Kv::COMPACT, compaction).await {
             Ok(_) => {}
             Err(Failure::Refused(status)) => match self.shared.refused(&status, at) {
                 Error::Compacted { .. } => {}

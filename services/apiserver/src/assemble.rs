@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use futures::future::BoxFuture;
-use oarlock_apiserver::streaming::LocalKubelets;
+use oarlock_apiserver::kubelets::LocalKubelets;
 use oarlock_apiserver::{Config, Options, Server};
 use oarlock_auth::tokens::DEFAULT_ISSUER;
 use oarlock_config::DataDir;

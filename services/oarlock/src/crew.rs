@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oarlock_apiserver::streaming::LocalKubelets;
+use oarlock_apiserver::kubelets::LocalKubelets;
 use oarlock_apiserver::{InProcess, Server};
 use oarlock_auth::UserInfo;
 use oarlock_client::Client;

@@ -1,6 +1,6 @@
 //! ResourceQuota: what a request adds to a namespace is charged to the quotas it falls under, in the same commit as the object.
 //!
-//! The charge is a compare-and-swap of `status.used`, handed on in [`Attributes::together`]: it commits with the object or neither does, so a
+//! The charge is a compare-and-swap of `status.used`, handed on in [`RequestContext::together`](crate::RequestContext::together): it commits with the object or neither does, so a
 //! refused or lost write charges nothing. Writes that charge the same namespace take turns, because all but one of them would lose. Usage goes down only when a controller counts anew.
 
 mod charge;
@@ -21,10 +21,10 @@ use oarlock_storage::Append;
 
 use self::evaluator::Evaluator;
 use super::row;
-use crate::amounts::Amounts;
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
 use crate::turns::Turns;
+use oarlock_pods::Amounts;
 
 /// How long a request waits for its turn before it tries without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -60,12 +60,13 @@ impl AdmissionStage for ResourceQuota {
         if self.charges(evaluator, attributes)?.is_empty() {
             return Ok(());
         }
-        if !attributes.dry_run {
-            attributes.held.extend(self.turns.take(attributes.namespace, PATIENCE).await);
+        if !attributes.context.dry_run {
+            let patience = attributes.context.until(PATIENCE).remaining();
+            attributes.context.held.extend(self.turns.take(attributes.namespace, patience).await);
         }
         // Whoever had the turn before may have changed the usage.
         let charges = self.charges(evaluator, attributes)?;
-        attributes.together.extend(charges);
+        attributes.context.together.extend(charges);
         Ok(())
     }
 }

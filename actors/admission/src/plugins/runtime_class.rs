@@ -7,9 +7,9 @@ use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::{FromValue, Map, Obj, Value};
 
 use super::{list_in, row};
-use crate::amounts::Amounts;
 use crate::attributes::{Attributes, Operation};
 use crate::stage::AdmissionStage;
+use oarlock_pods::Amounts;
 
 const MISMATCH: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use oarlock_meta::Status;
 use oarlock_registry::{Reader, key};
-use oarlock_runtime::clock;
+use oarlock_runtime::Instant;
 use oarlock_schema::views::core_v1::{LocalObjectReferenceMut, Pod, PodMut};
 use oarlock_schema::{Obj, Resource, Value};
 use oarlock_store::Interest;
@@ -131,7 +131,11 @@ impl ServiceAccount {
         if let Some(found) = self.look(namespace, name) {
             return Ok(found);
         }
-        let found = if name == DEFAULT { self.await_account(namespace, name).await } else { None };
+        let found = if name == DEFAULT {
+            self.await_account(namespace, name, attributes.context.until(PATIENCE)).await
+        } else {
+            None
+        };
         found.ok_or_else(|| {
             attributes.forbidden(format!(
                 "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
@@ -144,10 +148,9 @@ impl ServiceAccount {
         self.known.get(accounts, self.reader.entry(accounts, namespace, name)?.as_ref())
     }
 
-    /// Waits for an account that is about to be made.
-    async fn await_account(&self, namespace: &str, name: &str) -> Option<Arc<Account>> {
+    /// Waits until `deadline` for an account that is about to be made.
+    async fn await_account(&self, namespace: &str, name: &str, deadline: Instant) -> Option<Arc<Account>> {
         let prefix = key::prefix(self.accounts?)?;
-        let deadline = clock::after(PATIENCE);
         let after = self.reader.view().list(prefix).revision();
         let interest = Interest::Object { namespace: namespace.into(), name: name.into() };
         let mut cursor = self.reader.view().watch(prefix, after, interest, None).ok()?;

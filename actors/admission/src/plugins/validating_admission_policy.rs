@@ -97,10 +97,8 @@ impl AdmissionStage for ValidatingAdmissionPolicy {
             answer.warnings.extend(judged.warnings);
             answer.annotations.extend(judged.annotations);
         }
-        for (name, value) in &answer.annotations {
-            tracing::info!(name, value, user = attributes.user.name, "audit annotation");
-        }
-        attributes.warnings.append(&mut answer.warnings);
+        attributes.context.annotations.extend(answer.annotations);
+        attributes.context.warnings.append(&mut answer.warnings);
         if seeded_bug!("policy_denial_forgotten") {
             answer.denials.clear();
         }

@@ -180,7 +180,7 @@ impl Request {
                 groups: user.groups.to_vec(),
                 extra: user.extra.cloned().unwrap_or_default(),
             },
-            dry_run: attributes.dry_run,
+            dry_run: attributes.context.dry_run,
         }
     }
 

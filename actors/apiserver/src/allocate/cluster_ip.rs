@@ -32,7 +32,7 @@ pub(super) fn assign(
         return Ok(before.map(|ip| delete(server, addresses, &ip)).into_iter().flatten().collect());
     }
     let wrong = super::families::settle(obj, old);
-    crate::stages::check(target, obj.name(), &wrong)?;
+    target.check(obj.name(), &wrong)?;
     let asked = obj.view::<Service<'_>>().map_or("", |s| s.spec().cluster_ip()).to_owned();
     if asked == "None" {
         set(obj, "None", None);
@@ -153,7 +153,7 @@ fn range(server: &Server) -> Result<(u32, u32), Status> {
 #[must_use]
 pub(super) fn ip_address(addresses: &Resource, ip: &str, namespace: &str, name: &str) -> Obj {
     let mut obj = Obj::new(addresses.ty);
-    let now = crate::stages::now_text();
+    let now = crate::now::text();
     let mut address = IPAddressMut::new(&mut obj);
     let mut meta = address.metadata_mut();
     meta.set_name(ip).set_uid(rng::uuid().to_string()).set_creation_timestamp(now);
@@ -169,7 +169,7 @@ fn create(addresses: &Resource, ip: &str, service: &Obj) -> Option<Append> {
     let mut obj = ip_address(addresses, ip, service.namespace(), service.name());
     let key = key::key(addresses, "", ip)?;
     debug_assert!(std::ptr::eq(index::stored_type(addresses), addresses.ty));
-    let encoded = crate::stages::encode(&key, &mut obj);
+    let encoded = oarlock_registry::stored::encode(&key, &mut obj);
     Some(Append::create(key, encoded.value))
 }
 

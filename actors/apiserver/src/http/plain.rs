@@ -9,7 +9,7 @@ use oarlock_codec::negotiate::{self, Endpoint};
 use oarlock_meta::Status;
 
 use super::options::Query;
-use super::{Body, routes, service};
+use super::{Body, routes, text};
 use crate::discovery::{self, Document};
 use crate::server::Server;
 use crate::{health, openapi, version};
@@ -43,13 +43,13 @@ pub fn answer(
         ["healthz" | "livez" | "readyz", ""] => Ok(page_not_found()),
         ["healthz" | "livez" | "readyz", ..] => Ok(health::answer(server, &segments, &query)),
         ["version"] => Ok(json(version::document())),
-        ["metrics"] => Ok(service::text(
+        ["metrics"] => Ok(text::reply(
             StatusCode::OK,
             oarlock_serving::metrics::MEDIA,
             oarlock_serving::metrics::text(server.system()),
         )),
         ["metrics", "slis"] => {
-            Ok(service::text(StatusCode::OK, oarlock_serving::metrics::MEDIA, oarlock_serving::slis::text()))
+            Ok(text::reply(StatusCode::OK, oarlock_serving::metrics::MEDIA, oarlock_serving::slis::text()))
         }
         ["api"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_CORE, AGGREGATED, request)),
         ["apis"] if wants_aggregated(accept) => Ok(document(&AGGREGATED_GROUPS, AGGREGATED, request)),
@@ -70,7 +70,7 @@ pub fn answer(
             &format!("https://{}:{}/openid/v1/jwks", server.config().advertise_address, server.config().port),
         ))),
         ["openid", "v1", "jwks"] => {
-            Ok(service::text(StatusCode::OK, "application/jwk-set+json", server.config().jwks.clone()))
+            Ok(text::reply(StatusCode::OK, "application/jwk-set+json", server.config().jwks.clone()))
         }
         ["version", ..] | ["openid", "v1", "jwks", ..] | [".well-known", "openid-configuration", ..] => {
             Err(Status::not_found_path())
@@ -125,9 +125,9 @@ pub fn document(document: &Document, content_type: &'static str, request: &Reque
         .and_then(|v| v.to_str().ok())
         .is_some_and(|tags| tags.contains(&document.etag));
     let mut response = if known {
-        service::text(StatusCode::NOT_MODIFIED, content_type, Bytes::new())
+        text::reply(StatusCode::NOT_MODIFIED, content_type, Bytes::new())
     } else {
-        service::text(StatusCode::OK, content_type, document.body.clone())
+        text::reply(StatusCode::OK, content_type, document.body.clone())
     };
     let headers = response.headers_mut();
     if let Ok(tag) = HeaderValue::from_str(&document.etag) {
@@ -159,11 +159,11 @@ fn is_served(group: &str) -> bool {
 }
 
 pub(super) fn page_not_found() -> Response<Body> {
-    service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+    text::reply(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
 fn json(body: impl Into<Bytes>) -> Response<Body> {
-    service::text(StatusCode::OK, "application/json", body)
+    text::reply(StatusCode::OK, "application/json", body)
 }
 
 fn root_paths() -> String {

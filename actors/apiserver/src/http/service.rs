@@ -19,7 +19,7 @@ use super::initial::Initial;
 use super::newcomers::Newcomer;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
-use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream};
+use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text};
 use crate::caller::Caller;
 use crate::server::Server;
 use crate::target::Target;
@@ -116,7 +116,7 @@ fn counts(path: &str) -> bool {
 /// Upstream's answer of a server that ends, in its words.
 fn going() -> Response<Body> {
     let words = "The apiserver is shutting down, please try again later.\n";
-    let mut response = text(StatusCode::TOO_MANY_REQUESTS, "text/plain; charset=utf-8", words);
+    let mut response = text::reply(StatusCode::TOO_MANY_REQUESTS, "text/plain; charset=utf-8", words);
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static("5"));
     headers.insert(header::CONNECTION, http::HeaderValue::from_static("close"));
@@ -412,13 +412,4 @@ fn patch_type(headers: &HeaderMap) -> PatchType {
         "application/apply-patch+yaml" => PatchType::Apply,
         _ => PatchType::Strategic,
     }
-}
-
-/// A reply of a raw path, as HTTP.
-#[must_use]
-pub fn text(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(super::full(body));
-    *response.status_mut() = code;
-    response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
-    response
 }

@@ -9,7 +9,7 @@ use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use sha2::{Digest, Sha512};
 
-use crate::http::{Body, service};
+use crate::http::{Body, text};
 
 /// A compressed document with its hash.
 pub(super) struct Stored {
@@ -53,7 +53,7 @@ impl Stored {
             (false, true) => (StatusCode::OK, self.packed.clone()),
             (false, false) => (StatusCode::OK, self.unpack().into()),
         };
-        let mut response = service::text(code, content_type, body);
+        let mut response = text::reply(code, content_type, body);
         let headers = response.headers_mut();
         if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", self.hash)) {
             headers.insert(header::ETAG, tag);

@@ -14,7 +14,7 @@ use super::paths;
 use super::schema::{self, Named, PATCH};
 use super::stored::Stored;
 use crate::http::options::Query;
-use crate::http::{Body, service};
+use crate::http::{Body, text};
 
 /// The documents by path below `/openapi/v3`, compressed: some 300 kB together, made when the first client asks.
 static DOCUMENTS: LazyLock<BTreeMap<String, Stored>> = LazyLock::new(|| {
@@ -43,7 +43,7 @@ pub(crate) fn index() -> String {
 /// 406 for a client that does not take JSON.
 pub(crate) fn answer(path: &str, query: &Query, headers: &HeaderMap) -> Result<Response<Body>, Status> {
     let Some(stored) = DOCUMENTS.get(path) else {
-        return Ok(service::text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"));
+        return Ok(text::reply(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"));
     };
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or("*/*");
     if !["application/json", "*/*", "application/*"].iter().any(|ours| accept.contains(ours)) {
@@ -51,7 +51,7 @@ pub(crate) fn answer(path: &str, query: &Query, headers: &HeaderMap) -> Result<R
     }
     let hash = query.get("hash");
     if !hash.is_empty() && hash != stored.hash {
-        let mut response = service::text(StatusCode::MOVED_PERMANENTLY, "text/html; charset=utf-8", "");
+        let mut response = text::reply(StatusCode::MOVED_PERMANENTLY, "text/html; charset=utf-8", "");
         if let Ok(place) = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={}", stored.hash)) {
             response.headers_mut().insert(header::LOCATION, place);
         }

@@ -43,7 +43,7 @@ pub(super) fn review(server: &Server, mut obj: Obj) -> Result<Reply, Status> {
 pub(super) fn who_am_i(caller: &Caller, asked: &Obj) -> Reply {
     let mut obj = Obj::new(asked.ty());
     if let Some(mut meta) = obj.meta_mut() {
-        meta.set_creation_timestamp(crate::stages::now_text());
+        meta.set_creation_timestamp(crate::now::text());
     }
     let mut changed = SelfSubjectReviewMut::new(&mut obj);
     fill(&mut changed.status_mut().user_info_mut(), &caller.user);

@@ -83,7 +83,7 @@ impl Location {
                 if let Some(Judged { host, port, at }) = at {
                     return dial(host, *port, Some(at), Some(kubelets.tls(*verify))).await;
                 }
-                let (host, port) = kubelets.address(server, node)?;
+                let (host, port) = kubelets.address(server.reader(), node)?;
                 dial(&host, port, None, Some(kubelets.tls(*verify))).await
             }
             Self::Address { https: true, host, port, at } => {

@@ -233,7 +233,7 @@ async fn node(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Resu
     if called.port.is_empty() && kubelets.local(called.name).is_some() {
         return Ok(Location::kubelet(node, true));
     }
-    let (host, port) = kubelets.address(server, target.name)?;
+    let (host, port) = kubelets.address(server.reader(), target.name)?;
     let at = allowed::resolve(&host, clock::after(LOOKUP)).await?;
     if called.port_or(port)? == port {
         return Ok(Location::Kubelet { node, verify: true, at: Some(Judged { host, port, at }) });

@@ -3,33 +3,59 @@
 use oarlock_client::{Reply, WriteOptions};
 use oarlock_meta::field::aggregate;
 use oarlock_meta::{ErrorList, FieldError, GroupResource, Path, Revision, Status};
+use oarlock_registry::kind::Request;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Binding, Pod, PodMut};
 
-use crate::admission::Admission;
 use crate::caller::Caller;
+use crate::change::Change;
+use crate::identity::{check_uid, failed_precondition};
+use crate::pipeline::{Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::update::{Change, check_uid, failed_precondition, modify};
+use crate::verbs::update::modify;
 
-/// Binds the pod that the URL names.
+/// A Binding that was posted to a pod, or to the collection of Bindings, on its way to the pod.
+pub(crate) struct Posted<'a> {
+    /// The pod's `binding`.
+    pub(crate) pod: Target<'a>,
+    pub(crate) options: &'a WriteOptions,
+}
+
+impl Source for Posted<'_> {
+    type Outcome = Reply;
+
+    const STORED: bool = false;
+
+    fn validate(&mut self, _: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let body = attempt.object.as_ref().and_then(|body| Some((body, body.view::<Binding<'_>>()?)));
+        let Some((body, binding)) = body else { return Err(Status::bad_request("the body is no Binding")) };
+        if body.name() != self.pod.name {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
+        check(binding)
+    }
+
+    async fn commit(self, attempt: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+        let Attempt { server, caller, object: Some(body), .. } = attempt else {
+            return Err(Status::internal_error("a binding without a body"));
+        };
+        bind(server, caller, &self.pod, &body, self.options).await
+    }
+}
+
+/// Binds a pod as an admitted Binding says.
 ///
 /// # Errors
-/// 400 for a body of another pod; 404; 409 when the pod is bound, going away or gated; 500 for a target that is no node.
-pub(crate) async fn bind(
+/// 404; 409 when the pod is bound, going away or gated, or is another one than the Binding states.
+async fn bind(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
     body: &Obj,
     options: &WriteOptions,
-    admission: &Admission<'_>,
 ) -> Result<Reply, Status> {
     let Some(binding) = body.view::<Binding<'_>>() else { return Err(Status::bad_request("the body is no Binding")) };
-    if body.name() != target.name {
-        return Err(Status::bad_request("name in URL does not match name in Binding object"));
-    }
-    check(binding)?;
-    admission.validate(Some(&mut body.clone()), None).await?;
     let node = binding.target().name().to_owned();
     let pod = Target { subresource: "", ..*target };
     let (uid, version) = (body.meta().uid().to_owned(), body.meta().resource_version().to_owned());
@@ -66,11 +92,14 @@ pub(crate) async fn bind(
         super::condition(&mut changed, "PodScheduled", "", "");
         Ok(Change::own(obj))
     };
-    let bind = Target { subresource: "binding", ..*target };
-    modify(server, caller, &bind, options, &mut change).await?;
+    modify(server, caller, target, options, &mut change).await?;
     Ok(Reply::Status(Status { code: 201, ..Status::success() }))
 }
 
+/// What the target of a Binding may be.
+///
+/// # Errors
+/// 500 for a target that is no node.
 fn check(binding: Binding<'_>) -> Result<(), Status> {
     let path = Path::new("target");
     let mut errors = ErrorList::default();

@@ -4,50 +4,77 @@ use std::sync::Arc;
 
 use oarlock_auth::UserInfo;
 use oarlock_client::{DeleteOptions, Propagation, Reply, WriteOptions};
-use oarlock_meta::{Cause, LabelSelector, Status};
+use oarlock_meta::{Cause, Status};
+use oarlock_pods::budget::{self, Verdict};
+use oarlock_registry::kind::Request;
 use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::views::policy_v1::{Eviction, PodDisruptionBudget};
 use oarlock_schema::{Obj, Str, Value, resource};
 use oarlock_store::Entry;
 
-use crate::admission::Admission;
 use crate::caller::Caller;
-use crate::selectors;
+use crate::change::{Change, parse_revision};
+use crate::pipeline::{Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
 use crate::verbs::delete;
-use crate::verbs::update::{Change, modify, parse_revision};
+use crate::verbs::update::modify;
 
 /// Upstream's pause before a blocked eviction should be tried again, when the budget has not been observed yet.
 const RETRY_AFTER: u32 = 10;
 
-/// Evicts the pod that the URL names, once the stages have checked the Eviction. They see neither the condition that the pod gets nor its deletion.
+/// An Eviction on its way to the pod that the URL names.
+pub(crate) struct Posted<'a> {
+    options: &'a WriteOptions,
+    /// How the pod is to be deleted, as the Eviction says.
+    deletion: DeleteOptions,
+}
+
+impl<'a> Posted<'a> {
+    pub(crate) fn new(options: &'a WriteOptions) -> Self {
+        Self { options, deletion: DeleteOptions::default() }
+    }
+}
+
+impl Source for Posted<'_> {
+    type Outcome = Reply;
+
+    const STORED: bool = false;
+
+    fn validate(&mut self, _: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let body = attempt.object.as_ref();
+        if body.is_none_or(|body| body.meta().name() != attempt.target.name) {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let Some(eviction) = body.and_then(|body| body.view::<Eviction<'_>>()) else {
+            return Err(Status::bad_request("the body is no Eviction"));
+        };
+        self.deletion = options_of(eviction, self.options.dry_run)?;
+        Ok(())
+    }
+
+    async fn commit(self, attempt: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+        evict(attempt.server, attempt.caller, attempt.target, self.options, self.deletion).await
+    }
+}
+
+/// Evicts the pod that the URL names, as an admitted Eviction says. The admission stages see neither the condition that the pod gets nor its deletion.
 ///
 /// # Errors
-/// 400 for another name in the body; 404; 429 when a budget allows no disruption; 500 when more than one budget matches.
-pub(crate) async fn evict(
+/// 404; 409 when a precondition does not hold; 429 when a budget allows no disruption; 500 when more than one budget matches.
+async fn evict(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    mut body: Obj,
     options: &WriteOptions,
-    admission: &Admission<'_>,
+    mut delete_options: DeleteOptions,
 ) -> Result<Reply, Status> {
-    if body.meta().name() != target.name {
-        return Err(Status::bad_request("name in URL does not match name in Eviction object"));
-    }
-    let Some(eviction) = body.view::<Eviction<'_>>() else {
-        return Err(Status::bad_request("the body is no Eviction"));
-    };
-    let delete_options = options_of(eviction, options.dry_run)?;
-    admission.validate(Some(&mut body), None).await?;
     let pod_target = Target { subresource: "", ..*target };
     let entry = server.current(&pod_target.key(target.name)?).await?.ok_or_else(|| pod_target.not_found())?;
     let pod = pod_target.decode(&entry)?;
-    if must_ask(&pod) {
-        spend(server, caller, target, &pod, options).await?;
+    if let Some(evicted) = pod.view::<Pod<'_>>().filter(|evicted| budget::is_disruption(*evicted)) {
+        spend(server, caller, target, evicted, options).await?;
     }
-    let mut delete_options = delete_options;
     if !delete_options.dry_run {
         let disrupted = disrupt(server, caller, target, &delete_options, options).await?;
         if delete_options.resource_version.is_some() {
@@ -76,12 +103,6 @@ async fn disrupt(
         Ok(Change::own(obj))
     };
     Ok(modify(server, caller, &pod, options, &mut change).await?.entry())
-}
-
-/// Pods that never ran, or have ended, or are already going cost no budget.
-fn must_ask(pod: &Obj) -> bool {
-    let phase = pod.view::<Pod<'_>>().map_or("", |p| p.status().phase());
-    !matches!(phase, "Succeeded" | "Failed" | "Pending") && pod.meta().deletion_timestamp().is_none_or(|t| t.is_empty())
 }
 
 /// How the pod is to be deleted.
@@ -118,17 +139,18 @@ async fn spend(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
-    pod: &Obj,
+    evicted: Pod<'_>,
     options: &WriteOptions,
 ) -> Result<(), Status> {
     let Some(budgets) = resource("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
+    let labels = evicted.metadata().labels();
     let covering: Vec<Obj> = server
         .reader()
         .list(budgets, Some(target.namespace))
         .into_iter()
-        .filter(|budget| covers(budget, pod))
+        .filter(|obj| obj.view::<PodDisruptionBudget<'_>>().is_some_and(|it| budget::covers(it, labels)))
         .collect();
-    let budget = match covering.as_slice() {
+    let found = match covering.as_slice() {
         [] => return Ok(()),
         [one] => one,
         _ => {
@@ -137,36 +159,30 @@ async fn spend(
             ));
         }
     };
-    let healthy = ready(pod);
-    let budget_target = Target::new(budgets, "status", target.namespace, budget.name());
+    let budget_target = Target::new(budgets, "status", target.namespace, found.name());
     let pod_name = target.name;
-    let now = crate::stages::now_text();
+    let now = crate::now::text();
     let mut change = |old: &Obj, _: oarlock_meta::Revision| -> Result<Change, Status> {
         let Some(view) = old.view::<PodDisruptionBudget<'_>>() else {
             return Err(Status::internal_error("stored budget is no budget"));
         };
-        let (status, spec) = (view.status(), view.spec());
-        let policy = spec.unhealthy_pod_eviction_policy().unwrap_or("");
-        let free = !healthy
-            && (policy == "AlwaysAllow"
-                || (status.current_healthy() >= status.desired_healthy() && status.desired_healthy() > 0));
-        if free {
-            return Ok(as_server(old.clone()));
-        }
-        if status.observed_generation() < old.meta().generation() {
-            return Err(blocked(
-                format!("The disruption budget {} is still being processed by the server.", old.name()),
-                RETRY_AFTER,
-            ));
-        }
-        if status.disruptions_allowed() <= 0 {
-            let text = format!(
-                "The disruption budget {} needs {} healthy pods and has {} currently",
-                old.name(),
-                status.desired_healthy(),
-                status.current_healthy()
-            );
-            return Err(blocked(text, 0));
+        let status = view.status();
+        match budget::verdict(view, evicted.status()) {
+            Verdict::Free => return Ok(as_server(old.clone())),
+            Verdict::Costs => {}
+            Verdict::Unobserved => {
+                let text = format!("The disruption budget {} is still being processed by the server.", old.name());
+                return Err(blocked(text, RETRY_AFTER));
+            }
+            Verdict::Refused => {
+                let text = format!(
+                    "The disruption budget {} needs {} healthy pods and has {} currently",
+                    old.name(),
+                    status.desired_healthy(),
+                    status.current_healthy()
+                );
+                return Err(blocked(text, 0));
+            }
         }
         let mut obj = old.clone();
         obj.set_at(&["status", "disruptionsAllowed"], status.disruptions_allowed() - 1);
@@ -182,22 +198,6 @@ async fn spend(
 /// The server's change of a budget, which must pass the validation of status updates like any other.
 fn as_server(obj: Obj) -> Change {
     Change { managed: true, ..Change::asked(obj, None) }
-}
-
-fn covers(budget: &Obj, pod: &Obj) -> bool {
-    let selector = budget.at(&["spec", "selector"]).and_then(Value::as_struct).map(selectors::from_struct);
-    let Some(Ok(selector)) = selector else { return false };
-    matches(&selector, pod)
-}
-
-fn matches(selector: &LabelSelector, pod: &Obj) -> bool {
-    let labels = pod.meta().labels();
-    selector.matches(&oarlock_meta::selector::By::new(|name: &str| labels.get(name)))
-}
-
-fn ready(pod: &Obj) -> bool {
-    pod.view::<Pod<'_>>()
-        .is_some_and(|p| p.status().conditions().iter().any(|c| c.type_() == "Ready" && c.status() == "True"))
 }
 
 fn blocked(message: String, retry_after: u32) -> Status {

@@ -9,11 +9,12 @@ use oarlock_meta::{ErrorList, GroupKind, GroupResource, Path, Revision, Status};
 use oarlock_schema::{Obj, Struct, Value};
 
 use crate::caller::Caller;
+use crate::change::{self, Change};
 use crate::server::Server;
 use crate::target::Target;
-use crate::verbs::update::{self, Change, modify};
-use crate::verbs::{create, get};
-use crate::{ownership, patching};
+use crate::verbs::get;
+use crate::verbs::update::modify;
+use crate::{identity, ownership, patching};
 
 /// Executes a call on `scale`.
 ///
@@ -23,14 +24,14 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
     match call {
         Call::Get(GetOptions { resource_version }) => {
             let object = get::get(server, caller, target, &GetOptions { resource_version }).await?;
-            Ok(crate::call::answer(&scale_of(&object.obj()?)?, false))
+            Ok(crate::answers::answer(&scale_of(&object.obj()?)?, false))
         }
         Call::Update(mut body, options) => {
-            create::fit_namespace(target, &mut body)?;
-            update::check_name(target, &body)?;
+            identity::fit_namespace(target, &mut body)?;
+            identity::check_name(target, &body)?;
             let key = target.key(target.name)?;
             let mut replaced = |current: &Obj| {
-                update::check_uid(target, &key, body.meta().uid(), current.meta().uid())?;
+                identity::check_uid(target, &key, body.meta().uid(), current.meta().uid())?;
                 let mut scale = body.clone();
                 ownership::on_update(caller, target, &options, &mut scale, current)?;
                 Ok(scale)
@@ -40,8 +41,8 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
         Call::Patch(patch_type, bytes, options) => {
             let mut patched = |current: &Obj| {
                 let mut scale = patching::apply_to(caller, target, patch_type, &bytes, &options, current)?;
-                create::fit_namespace(target, &mut scale)?;
-                update::check_name(target, &scale)?;
+                identity::fit_namespace(target, &mut scale)?;
+                identity::check_name(target, &scale)?;
                 if patch_type != PatchType::Apply {
                     ownership::on_update(caller, target, &options, &mut scale, current)?;
                 }
@@ -69,14 +70,14 @@ async fn write(
         let scale = wish(&current)?;
         validate(target, &scale)?;
         check_uid(target, scale.meta().uid(), old.meta().uid())?;
-        let expect = update::expected(target, &scale)?.filter(|asked| *asked != revision);
+        let expect = change::expected(target, &scale)?.filter(|asked| *asked != revision);
         let mut obj = old.clone();
         obj.set_at(&["spec", "replicas"], replicas(&scale));
         owners::to_parent(target, &scale, &mut obj);
         Ok(Change { obj, expect, managed: true, trusted: false })
     };
     let entry = modify(server, caller, target, options, &mut change).await?.entry();
-    Ok(crate::call::answer(&scale_of(&target.decode(&entry)?)?, false))
+    Ok(crate::answers::answer(&scale_of(&target.decode(&entry)?)?, false))
 }
 
 fn replicas(scale: &Obj) -> i64 {

@@ -1,52 +1,84 @@
 //! `serviceaccounts/token`: a bound token for an account (TokenRequest API).
 
 use oarlock_auth::tokens::{BoundObject, TokenRequest};
-use oarlock_client::Reply;
+use oarlock_client::{Reply, WriteOptions};
 use oarlock_meta::{Status, Time};
+use oarlock_registry::kind::Request;
 use oarlock_runtime::{clock, rng};
 use oarlock_schema::views::authentication_v1::{TokenRequest as View, TokenRequestMut};
 use oarlock_schema::{Obj, Value};
-use oarlock_seeded_bug::seeded_bug;
 
-use crate::admission::Admission;
 use crate::caller::Caller;
 use crate::lookup::ReaderLookup;
+use crate::ownership;
+use crate::pipeline::{Attempt, Encoded, Source};
 use crate::server::Server;
 use crate::target::Target;
 
-/// Issues a token, once the stages have checked the request.
+/// A TokenRequest on its way to a token for the account that the URL names.
+pub(crate) struct Posted<'a> {
+    options: &'a WriteOptions,
+}
+
+impl<'a> Posted<'a> {
+    pub(crate) fn new(options: &'a WriteOptions) -> Self {
+        Self { options }
+    }
+}
+
+impl Source for Posted<'_> {
+    type Outcome = Reply;
+
+    const STORED: bool = false;
+
+    fn own(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        if let Some(body) = &mut attempt.object {
+            ownership::on_post(attempt.caller, attempt.target, self.options, body);
+        }
+        Ok(())
+    }
+
+    /// Whether the request can be met is found out before the judging stages see it, with the account's uid and the lifetime that a token would have.
+    fn validate(&mut self, of: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let Attempt { server, target, object: Some(body), .. } = attempt else { return Err(no_request()) };
+        let lookup = ReaderLookup::new(server.reader().clone());
+        let accepted = server.issuer().accept((target.namespace, target.name), &request(body)?, &lookup)?;
+        if let Some(mut meta) = body.meta_mut() {
+            meta.set_uid(accepted.uid.as_str())
+                .set_name(target.name)
+                .set_namespace(target.namespace)
+                .set_creation_timestamp(of.now);
+        }
+        oarlock_registry::prepare::remove_at(body, &["status"]);
+        asked(body, &accepted.audiences, accepted.expiration_seconds);
+        Ok(())
+    }
+
+    async fn commit(self, attempt: Attempt<'_>, _: Option<Encoded>) -> Result<Reply, Status> {
+        let Attempt { server, caller, target, object: Some(body), .. } = attempt else { return Err(no_request()) };
+        issue(server, caller, target, body)
+    }
+}
+
+/// Issues the token for an admitted request.
 ///
 /// # Errors
-/// 404 for an unknown account or bound object, 409 for another uid, 422 for a bad request, and whatever a stage refuses.
-pub(crate) async fn issue(
-    server: &Server,
-    caller: &Caller,
-    target: &Target<'_>,
-    mut body: Obj,
-    admission: &Admission<'_>,
-) -> Result<Reply, Status> {
-    let account = (target.namespace, target.name);
+/// 404 for an unknown account or bound object, 409 for another uid, 422 for a bad request.
+fn issue(server: &Server, caller: &Caller, target: &Target<'_>, mut body: Obj) -> Result<Reply, Status> {
     let lookup = ReaderLookup::new(server.reader().clone());
-    let accepted = server.issuer().accept(account, &request(&body)?, &lookup)?;
-    if let Some(mut meta) = body.meta_mut() {
-        meta.set_uid(accepted.uid.as_str())
-            .set_name(target.name)
-            .set_namespace(target.namespace)
-            .set_creation_timestamp(crate::stages::now_text());
-    }
-    oarlock_registry::prepare::remove_at(&mut body, &["status"]);
-    asked(&mut body, &accepted.audiences, accepted.expiration_seconds);
-    if !seeded_bug!("token_without_admission") {
-        admission.validate(Some(&mut body), None).await?;
-    }
     let (now, id) = (clock::wall().as_second(), rng::uuid().to_string());
+    let account = (target.namespace, target.name);
     let issued = server.issuer().issue(account, &request(&body)?, &lookup, now, &id)?;
     issued.warnings.iter().for_each(|text| caller.warn(text.clone()));
     asked(&mut body, &issued.audiences, issued.expiration_seconds);
     let mut out = TokenRequestMut::new(&mut body);
     let mut status = out.status_mut();
     status.set_token(issued.token.as_str()).set_expiration_timestamp(Time::from_unix(issued.expires_at).to_string());
-    Ok(crate::call::answer(&body, true))
+    Ok(crate::answers::answer(&body, true))
+}
+
+fn no_request() -> Status {
+    Status::bad_request("the body is no TokenRequest")
 }
 
 /// What a body asks for.
@@ -55,7 +87,7 @@ pub(crate) async fn issue(
 /// 400 when it is no TokenRequest.
 fn request(body: &Obj) -> Result<TokenRequest, Status> {
     let Some(view) = body.view::<View<'_>>() else {
-        return Err(Status::bad_request("the body is no TokenRequest"));
+        return Err(no_request());
     };
     let spec = view.spec();
     Ok(TokenRequest {

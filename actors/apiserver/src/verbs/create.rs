@@ -5,21 +5,26 @@ use std::sync::Arc;
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
 use oarlock_meta::{Revision, Status, names};
-use oarlock_registry::prepare;
+use oarlock_registry::kind::Request;
+use oarlock_registry::{prepare, stored};
 use oarlock_runtime::rng;
 use oarlock_schema::Obj;
 use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
+use crate::identity;
 use crate::ownership;
-use crate::rights::OwnRights;
+use crate::pipeline::{self, Attempt, Commit, Encoded, Source};
 use crate::server::Server;
-use crate::stages::{self, Commit};
 use crate::target::Target;
 
 /// How often a generated name is drawn anew when it is taken (upstream: 8).
 const NAME_RETRIES: usize = 8;
+
+/// How often a creation is decided again because something committed together with the object changed meanwhile.
+/// Turns leave one contender per server, so that so many losses in a row do not happen by chance.
+const COMPANION_RETRIES: usize = 64;
 
 /// Creates an object and returns its entry.
 ///
@@ -33,11 +38,11 @@ pub async fn create(
     options: &WriteOptions,
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
-    fit_namespace(target, &mut obj)?;
-    forget_system_fields(&mut obj);
+    identity::fit_namespace(target, &mut obj)?;
+    identity::forget_system_fields(&mut obj);
     oarlock_apis::default(&mut obj);
-    ownership::on_create(caller, target, options, &mut obj)?;
-    create_owned(server, caller, target, obj, options).await
+    let request = Creating { server, caller, target, options, managed: false };
+    request.create(&obj).await
 }
 
 /// Creates an object whose managedFields are as they should be (an applied one).
@@ -52,90 +57,142 @@ pub async fn create_applied(
     options: &WriteOptions,
 ) -> Result<Arc<Entry>, Status> {
     let mut obj = target.to_stored(obj)?;
-    fit_namespace(target, &mut obj)?;
+    identity::fit_namespace(target, &mut obj)?;
     // As upstream, an apply that creates an object does not compare the resourceVersion that its body states.
     if let Some(mut meta) = obj.meta_mut() {
         meta.clear_resource_version();
     }
     oarlock_apis::default(&mut obj);
-    create_owned(server, caller, target, obj, options).await
+    let request = Creating { server, caller, target, options, managed: true };
+    request.create(&obj).await
 }
 
-async fn create_owned(
-    server: &Server,
-    caller: &Caller,
-    target: &Target<'_>,
-    obj: Obj,
-    options: &WriteOptions,
-) -> Result<Arc<Entry>, Status> {
-    let may_generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
-    let tries = if may_generate { NAME_RETRIES } else { stages::COMPANION_RETRIES };
-    let mut taken_name = None;
-    for _ in 0..tries {
-        let mut attempt = obj.clone();
-        let (generated, commit) = try_create(server, caller, target, &mut attempt, options.dry_run).await?;
-        match commit {
-            Commit::Done(entry) => return Ok(entry),
-            Commit::Conflict { own: true, .. } if !generated => return Err(taken(server, target, attempt.name())),
-            // A generated name was taken, or a companion (quota) changed: decide again.
-            Commit::Conflict { own } => taken_name = own.then(|| attempt.name().to_owned()),
+/// A request to create an object.
+#[derive(Clone, Copy)]
+struct Creating<'a> {
+    server: &'a Server,
+    caller: &'a Caller,
+    target: &'a Target<'a>,
+    options: &'a WriteOptions,
+    /// managedFields are already as they should be.
+    managed: bool,
+}
+
+impl Creating<'_> {
+    async fn create(&self, obj: &Obj) -> Result<Arc<Entry>, Status> {
+        let Self { server, caller, target, options, managed } = *self;
+        let may_generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
+        let tries = if may_generate { NAME_RETRIES } else { COMPANION_RETRIES };
+        let mut taken_name = None;
+        for _ in 0..tries {
+            let attempt = Attempt {
+                object: Some(obj.clone()),
+                ..Attempt::new(server, caller, target, Operation::Create, options.dry_run)
+            };
+            let source = Creation { options, managed, generated: false, stated: Revision::ZERO };
+            taken_name = match pipeline::run(attempt, source).await? {
+                Created::Done(entry) => return Ok(entry),
+                Created::Taken { name, generated: false } => return Err(taken(server, target, &name)),
+                // A generated name was taken, or a companion (quota) changed: decide again.
+                Created::Taken { name, generated: true } => Some(name),
+                Created::Lost => None,
+            };
+        }
+        let resource = target.resource().group_resource();
+        Err(match taken_name {
+            Some(name) => Status::generate_name_conflict(&resource, &name, 1),
+            None => Status::server_timeout(&resource, "create", 1),
+        })
+    }
+}
+
+/// A new object on its way to the commit.
+struct Creation<'a> {
+    options: &'a WriteOptions,
+    managed: bool,
+    /// The server has made up the object's name.
+    generated: bool,
+    /// The resourceVersion that the body states.
+    stated: Revision,
+}
+
+/// What an attempt to create an object came to.
+enum Created {
+    Done(Arc<Entry>),
+    /// There is an object of this name.
+    Taken {
+        name: String,
+        generated: bool,
+    },
+    /// Something that would have been committed together with the object has changed.
+    Lost,
+}
+
+impl Source for Creation<'_> {
+    type Outcome = Created;
+
+    fn own(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        match &mut attempt.object {
+            Some(obj) if !self.managed => ownership::on_create(attempt.caller, attempt.target, self.options, obj),
+            _ => Ok(()),
         }
     }
-    let resource = target.resource().group_resource();
-    Err(match taken_name {
-        Some(name) => Status::generate_name_conflict(&resource, &name, 1),
-        None => Status::server_timeout(&resource, "create", 1),
-    })
-}
 
-/// One attempt; the flag says that it made up the object's name.
-async fn try_create(
-    server: &Server,
-    caller: &Caller,
-    target: &Target<'_>,
-    obj: &mut Obj,
-    dry_run: bool,
-) -> Result<(bool, Commit), Status> {
-    let rights = OwnRights { server, caller };
-    let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
-    server.admission().admit(&mut attributes).await?;
-    let generated = generate_name(obj);
-    let stated = obj.meta().resource_version().parse().unwrap_or(Revision::ZERO);
-    let now = stages::now_text();
-    let request = stages::request(caller, target, &now);
-    prepare::before_create(target.kind, &request, &rng::uuid().to_string(), obj);
-    server.disabled().drop(obj, None);
-    let mut errors = oarlock_apis::validate_create(target.resource(), obj);
-    target.kind.strategy.validate(&request, obj, None, &mut errors);
-    stages::check(target, obj.name(), &errors)?;
-    // What is refused is not warned of as well.
-    oarlock_apis::name_warnings(obj).into_iter().for_each(|text| caller.warn(text));
-    stages::warn(caller, obj);
-    crate::absent::warn(caller, target, obj);
-    crate::escalation::check(server, caller, target, obj, None)?;
-    let mut attributes = stages::attributes(&rights, Operation::Create, target, Some(&mut *obj), None, dry_run);
-    attributes.held.extend(crate::allocate::turn(server, target, attributes.object.as_deref(), None).await);
-    let companions = crate::allocate::on_create(server, target, attributes.object.as_deref_mut(), dry_run)?;
-    stages::validate(server, caller, &mut attributes).await?;
-    let mut together = attributes.together;
-    together.extend(companions);
-    let key = target.key(obj.name())?;
-    if dry_run && server.view().get(&key).is_some() {
-        return Ok((generated, Commit::Conflict { own: true }));
+    /// Admission has seen the object without a name.
+    fn generate_name(&mut self, attempt: &mut Attempt<'_>) {
+        self.generated = attempt.object.as_mut().is_some_and(generate_name);
     }
-    let encoded = stages::encode(&key, obj);
-    let append = match (dry_run, stated.is_zero()) {
-        (_, true) => Append::create(key, encoded.value),
-        // Upstream finds a stated revision in its store, where a dry run never comes: that one shows it.
-        (true, false) => Append::update(key, stated, encoded.value),
-        (false, false) => {
-            return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
+
+    fn prepare(&mut self, request: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        if let Some(obj) = &mut attempt.object {
+            self.stated = obj.meta().resource_version().parse().unwrap_or(Revision::ZERO);
+            prepare::before_create(attempt.target.kind, request, &rng::uuid().to_string(), obj);
         }
-    };
-    Ok((generated, stages::commit(server, caller, append, encoded.parts, together, dry_run).await?))
+        Ok(())
+    }
+
+    fn validate(&mut self, request: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let Some(obj) = &attempt.object else { return Ok(()) };
+        let target = attempt.target;
+        let mut errors = oarlock_apis::validate_create(target.resource(), obj);
+        target.kind.strategy.validate(request, obj, None, &mut errors);
+        target.check(obj.name(), &errors)
+    }
+
+    fn encode(&mut self, attempt: &mut Attempt<'_>) -> Result<Option<Encoded>, Status> {
+        let Some(obj) = &mut attempt.object else { return Ok(None) };
+        let key = attempt.target.key(obj.name())?;
+        let dry_run = attempt.context.dry_run;
+        if dry_run && attempt.server.view().get(&key).is_some() {
+            return Ok(None);
+        }
+        let encoded = stored::encode(&key, obj);
+        let append = match (dry_run, self.stated.is_zero()) {
+            (_, true) => Append::create(key, encoded.value),
+            // Upstream finds a stated revision in its store, where a dry run never comes: that one shows it.
+            (true, false) => Append::update(key, self.stated, encoded.value),
+            (false, false) => {
+                return Err(Status::unexpected("resourceVersion should not be set on objects to be created"));
+            }
+        };
+        Ok(Some(Encoded { append, parts: encoded.parts }))
+    }
+
+    async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Created, Status> {
+        let own = match write {
+            Some(write) => match pipeline::commit(&mut attempt, write).await? {
+                Commit::Done(entry) => return Ok(Created::Done(entry)),
+                Commit::Conflict { own } => own,
+            },
+            // A dry run has found the name taken.
+            None => true,
+        };
+        let name = attempt.object.as_ref().map_or("", Obj::name).to_owned();
+        Ok(if own { Created::Taken { name, generated: self.generated } } else { Created::Lost })
+    }
 }
 
-/// Makes up the name of an object that has none but a `generateName`. This comes after mutating admission, which sees the object without one.
+/// Makes up the name of an object that has none but a `generateName`.
 fn generate_name(obj: &mut Obj) -> bool {
     if !obj.meta().name().is_empty() || obj.meta().generate_name().is_empty() {
         return false;
@@ -145,44 +202,6 @@ fn generate_name(obj: &mut Obj) -> bool {
         meta.set_name(name.as_str());
     }
     true
-}
-
-/// The object's namespace is the URL's, or absent and then becomes it.
-///
-/// # Errors
-/// 400 when they differ.
-pub fn fit_namespace(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
-    check_namespace(target, obj)?;
-    if !target.resource().namespaced {
-        if let Some(mut meta) = obj.meta_mut() {
-            meta.clear_namespace();
-        }
-        return Ok(());
-    }
-    if let Some(mut meta) = obj.meta_mut() {
-        meta.set_namespace(target.namespace);
-    }
-    Ok(())
-}
-
-/// Checks that a body names no other namespace than the URL.
-///
-/// # Errors
-/// 400 when they differ.
-pub fn check_namespace(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
-    let namespace = obj.meta().namespace();
-    if !target.resource().namespaced || namespace.is_empty() || namespace == target.namespace {
-        return Ok(());
-    }
-    Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"))
-}
-
-/// What only the server says of an object is dropped before anybody comes to own it (upstream: `rest.WipeObjectMetaSystemFields`).
-pub(crate) fn forget_system_fields(obj: &mut Obj) {
-    if let Some(mut meta) = obj.meta_mut() {
-        meta.clear_uid().clear_creation_timestamp().clear_deletion_timestamp().clear_deletion_grace_period_seconds();
-        meta.clear_self_link();
-    }
 }
 
 fn taken(server: &Server, target: &Target<'_>, name: &str) -> Status {

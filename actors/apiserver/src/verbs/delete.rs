@@ -6,16 +6,18 @@ use oarlock_admission::Operation;
 use oarlock_client::DeleteOptions;
 use oarlock_meta::{Status, Time};
 use oarlock_registry::delete::{self, Now, Plan};
+use oarlock_registry::kind::Request;
+use oarlock_registry::{index, stored};
 use oarlock_runtime::clock;
 use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use crate::caller::Caller;
-use crate::rights::OwnRights;
+use crate::pipeline::{self, Attempt, Encoded, Shown, Source};
 use crate::server::Server;
-use crate::stages::{self, Commit};
 use crate::target::Target;
 
+/// How often a deletion is tried on newer state.
 const RETRIES: usize = 100;
 
 /// What a deletion came to.
@@ -37,7 +39,7 @@ pub async fn delete(
     target: &Target<'_>,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
-    delete_object(server, caller, target, options, false).await
+    delete_object(server, caller, target, options, Shown::AsItIs).await
 }
 
 /// Deletes an object for a request that the admission stages have seen in another form (an Eviction); they do not see the deletion.
@@ -50,7 +52,7 @@ pub(crate) async fn delete_admitted(
     target: &Target<'_>,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
-    delete_object(server, caller, target, options, true).await
+    delete_object(server, caller, target, options, Shown::NotAgain).await
 }
 
 async fn delete_object(
@@ -58,45 +60,76 @@ async fn delete_object(
     caller: &Caller,
     target: &Target<'_>,
     options: &DeleteOptions,
-    admitted: bool,
+    shown: Shown,
 ) -> Result<Deleted, Status> {
     warn(caller, target, options);
     let key = target.key(target.name)?;
-    let rights = OwnRights { server, caller };
     for _ in 0..RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
-        let obj = target.decode(&entry)?;
-        let mut attributes = stages::attributes(&rights, Operation::Delete, target, None, Some(&obj), options.dry_run);
-        if !admitted {
-            server.admission().admit(&mut attributes).await?;
-            stages::validate(server, caller, &mut attributes).await?;
-        }
-        let mut together = attributes.together;
-        let now = Now { unix: clock::wall().as_second(), format: |unix| Time::from_unix(unix).to_string() };
-        let committed = match delete::plan(target.kind, &obj, entry.revision.get(), options, now)? {
-            Plan::Pending => server.is_newest(&entry, caller.deadline).await?.then_some(Deleted::Pending(entry)),
-            Plan::Remove => {
-                let _turn = crate::allocate::turn(server, target, None, Some(&obj)).await;
-                together.extend(crate::allocate::on_delete(server, target, &obj));
-                let parts = oarlock_registry::index::parts(&key, &obj, None);
-                let append = Append::delete(key.clone(), entry.revision);
-                if options.dry_run {
-                    return Ok(Deleted::Gone(entry));
-                }
-                stages::commit(server, caller, append, parts, together, false).await?.done().map(Deleted::Gone)
-            }
-            Plan::Mark(mut marked) => {
-                let encoded = stages::encode(&key, &mut marked);
-                let append = Append::update(key.clone(), entry.revision, encoded.value);
-                let commit = stages::commit(server, caller, append, encoded.parts, together, options.dry_run).await?;
-                commit.done().map(Deleted::Pending)
-            }
+        let old = target.decode(&entry)?;
+        let attempt = Attempt {
+            old: Some(&old),
+            shown,
+            ..Attempt::new(server, caller, target, Operation::Delete, options.dry_run)
         };
-        if let Some(deleted) = committed {
+        let source = Deletion { entry: &entry, options, plan: Plan::Pending };
+        if let Some(deleted) = pipeline::run(attempt, source).await? {
             return Ok(deleted);
         }
     }
     Err(Status::server_timeout(&target.resource().group_resource(), "delete", 1))
+}
+
+/// A deletion on its way to the commit.
+struct Deletion<'a> {
+    /// The stored object.
+    entry: &'a Arc<Entry>,
+    options: &'a DeleteOptions,
+    plan: Plan,
+}
+
+impl Source for Deletion<'_> {
+    /// `None`: the stored object has changed.
+    type Outcome = Option<Deleted>;
+
+    fn removes(&self, _: &Attempt<'_>) -> bool {
+        self.plan == Plan::Remove
+    }
+
+    /// Upstream decides what a deletion does, and whether its preconditions hold, before stages judge it.
+    fn prepare(&mut self, _: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let Some(old) = attempt.old else { return Ok(()) };
+        let now = Now { unix: clock::wall().as_second(), format: |unix| Time::from_unix(unix).to_string() };
+        self.plan = delete::plan(attempt.target.kind, old, self.entry.revision.get(), self.options, now)?;
+        Ok(())
+    }
+
+    fn encode(&mut self, attempt: &mut Attempt<'_>) -> Result<Option<Encoded>, Status> {
+        let (key, revision) = (&self.entry.key, self.entry.revision);
+        Ok(match (&mut self.plan, attempt.old) {
+            (Plan::Remove, Some(old)) if !attempt.context.dry_run => {
+                Some(Encoded { append: Append::delete(key.clone(), revision), parts: index::parts(key, old, None) })
+            }
+            (Plan::Mark(marked), _) => {
+                let encoded = stored::encode(key, marked);
+                let append = Append::update(key.clone(), revision, encoded.value);
+                Some(Encoded { append, parts: encoded.parts })
+            }
+            _ => None,
+        })
+    }
+
+    async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Option<Deleted>, Status> {
+        let entry = match write {
+            Some(write) => pipeline::commit(&mut attempt, write).await?.done(),
+            None if self.plan == Plan::Remove => Some(Arc::clone(self.entry)),
+            None => {
+                let newest = attempt.server.is_newest(self.entry, attempt.caller.deadline).await?;
+                newest.then(|| Arc::clone(self.entry))
+            }
+        };
+        Ok(entry.map(if self.plan == Plan::Remove { Deleted::Gone } else { Deleted::Pending }))
+    }
 }
 
 /// Some kinds do with dependents what few expect.
@@ -104,16 +137,5 @@ pub(super) fn warn(caller: &Caller, target: &Target<'_>, options: &DeleteOptions
     let warning = target.kind.strategy.default_propagation_warning();
     if let Some(warning) = warning.filter(|_| options.propagation.is_none()) {
         caller.warn(warning.to_owned());
-    }
-}
-
-impl Commit {
-    /// The entry of a commit that went through.
-    #[must_use]
-    pub(crate) fn done(self) -> Option<Arc<Entry>> {
-        match self {
-            Self::Done(entry) => Some(entry),
-            Self::Conflict { .. } => None,
-        }
     }
 }

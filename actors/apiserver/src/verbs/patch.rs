@@ -10,8 +10,10 @@ use oarlock_seeded_bug::seeded_bug;
 use oarlock_store::Entry;
 
 use super::create;
-use super::update::{self, Change};
+use super::update;
 use crate::caller::Caller;
+use crate::change::Change;
+use crate::identity;
 use crate::server::Server;
 use crate::target::Target;
 
@@ -53,11 +55,11 @@ fn check_new(target: &Target<'_>, obj: &mut Obj) -> Result<(), Status> {
         let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
         return Err(Status::conflict(&target.resource().group_resource(), target.name, why));
     }
-    create::fit_namespace(target, obj)?;
+    identity::fit_namespace(target, obj)?;
     if seeded_bug!("apply_makes_another_object") {
         return Ok(());
     }
-    update::check_name(target, obj)
+    identity::check_name(target, obj)
 }
 
 #[cfg(test)]

@@ -4,51 +4,24 @@ use std::sync::Arc;
 
 use oarlock_admission::Operation;
 use oarlock_client::WriteOptions;
-use oarlock_meta::{FieldError, GroupKind, Path, Revision, Status, revision};
-use oarlock_registry::{delete, prepare};
+use oarlock_meta::{Revision, Status};
+use oarlock_registry::kind::Request;
+use oarlock_registry::{delete, index, prepare, stored};
 use oarlock_schema::Obj;
-use oarlock_storage::{Append, Key};
+use oarlock_storage::Append;
 use oarlock_store::Entry;
 
 use super::create;
-use crate::admission::{Admission, Form};
 use crate::caller::Caller;
+use crate::change::{Change, expected};
+use crate::identity;
 use crate::ownership;
-use crate::rights::OwnRights;
+use crate::pipeline::{self, Attempt, Commit, Encoded, Shown, Source};
 use crate::server::Server;
-use crate::stages::{self, Commit};
 use crate::target::Target;
 
 /// How often a change that carries no resourceVersion is tried on newer state.
 const RETRIES: usize = 100;
-
-/// What a change makes of the stored object.
-#[derive(Debug)]
-pub struct Change {
-    /// The object as the request wants it, in the stored type.
-    pub obj: Obj,
-    /// Only if the stored object still has this revision.
-    pub expect: Option<Revision>,
-    /// managedFields are already as they should be (apply).
-    pub managed: bool,
-    /// The server made the change by rules of its own (binding, eviction): rules about what clients may change do not apply. The admission stages have seen
-    /// the request itself (a Binding, an Eviction), and do not see the change of the object.
-    pub trusted: bool,
-}
-
-impl Change {
-    /// A change that a client asked for.
-    #[must_use]
-    pub fn asked(obj: Obj, expect: Option<Revision>) -> Self {
-        Self { obj, expect, managed: false, trusted: false }
-    }
-
-    /// A change that the server makes itself.
-    #[must_use]
-    pub fn own(obj: Obj) -> Self {
-        Self { obj, expect: None, managed: true, trusted: true }
-    }
-}
 
 /// What happened to the object.
 #[derive(Debug)]
@@ -81,12 +54,12 @@ pub async fn update(
     options: &WriteOptions,
 ) -> Result<(Arc<Entry>, bool), Status> {
     let mut obj = target.to_stored(obj)?;
-    create::fit_namespace(target, &mut obj)?;
-    check_name(target, &obj)?;
+    identity::fit_namespace(target, &mut obj)?;
+    identity::check_name(target, &obj)?;
     oarlock_apis::default(&mut obj);
     let key = target.key(target.name)?;
     if server.view().get(&key).is_none() && target.resource().create_on_update && target.subresource.is_empty() {
-        check_uid(target, &key, obj.meta().uid(), "")?;
+        identity::check_uid(target, &key, obj.meta().uid(), "")?;
         server.authorize_resource(caller, "create", target)?;
         if let Some(mut meta) = obj.meta_mut() {
             meta.clear_resource_version();
@@ -94,7 +67,7 @@ pub async fn update(
         return Ok((create::create(server, caller, target, obj, options).await?, true));
     }
     let mut change = |old: &Obj, _: Revision| -> Result<Change, Status> {
-        check_uid(target, &key, obj.meta().uid(), old.meta().uid())?;
+        identity::check_uid(target, &key, obj.meta().uid(), old.meta().uid())?;
         Ok(Change::asked(obj.clone(), expected(target, &obj)?))
     };
     Ok((modify(server, caller, target, options, &mut change).await?.entry(), false))
@@ -112,180 +85,108 @@ pub async fn modify(
     change: &mut (dyn FnMut(&Obj, Revision) -> Result<Change, Status> + Send),
 ) -> Result<Updated, Status> {
     let key = target.key(target.name)?;
-    let resource = target.resource();
-    let rights = OwnRights { server, caller };
     for _ in 0..RETRIES {
         let entry = server.current(&key).await?.ok_or_else(|| target.not_found())?;
         let old = target.decode(&entry)?;
-        let Change { mut obj, expect, managed, trusted } = change(&old, entry.revision)?;
+        let Change { obj, expect, managed, trusted } = change(&old, entry.revision)?;
         if expect.is_some_and(|revision| revision != entry.revision) {
-            return Err(Status::conflict_modified(&resource.group_resource(), target.name));
+            return Err(modified(target));
         }
-        if !managed {
-            ownership::on_update(caller, target, options, &mut obj, &old)?;
-        }
-        let form = Form::of(target);
-        let seen_before = form.map(|form| (form.read)(&old)).transpose()?;
-        let before = seen_before.as_ref().unwrap_or(&old);
-        if !trusted {
-            let admission =
-                Admission { server, caller, target, operation: Operation::Update, dry_run: options.dry_run };
-            match form {
-                None => admission.admit(Some(&mut obj), Some(before)).await?,
-                Some(form) => {
-                    let mut seen = (form.read)(&obj)?;
-                    admission.admit(Some(&mut seen), Some(before)).await?;
-                    (form.write)(&seen, &mut obj);
-                }
-            }
-        }
-        let now = stages::now_text();
-        let request = stages::request(caller, target, &now);
-        if trusted {
-            prepare::keep_metadata(&mut obj, &old);
-        } else {
-            prepare::before_update(target.kind, &request, &mut obj, &old);
-        }
-        server.disabled().drop(&mut obj, Some(&old));
-        if !trusted {
-            let mut errors = oarlock_apis::validate_change(resource, target.subresource, &obj, &old);
-            target.kind.strategy.validate(&request, &obj, Some(&old), &mut errors);
-            stages::check(target, target.name, &errors)?;
-        }
-        stages::warn(caller, &obj);
-        crate::absent::warn(caller, target, &obj);
-        crate::escalation::check(server, caller, target, &obj, Some(&old))?;
-        let _turn = crate::allocate::turn(server, target, Some(&obj), Some(&old)).await;
-        let companions = crate::allocate::on_update(server, target, &mut obj, &old)?;
-        let mut seen = form.map(|form| (form.read)(&obj)).transpose()?;
-        let object = Some(seen.as_mut().unwrap_or(&mut obj));
-        let mut attributes =
-            stages::attributes(&rights, Operation::Update, target, object, Some(before), options.dry_run);
-        if !trusted {
-            stages::validate(server, caller, &mut attributes).await?;
-        }
-        let mut together = attributes.together;
-        together.extend(companions);
-        if delete::is_finished(target.kind, &obj) {
-            match stages::commit(
-                server,
-                caller,
-                Append::delete(key.clone(), entry.revision),
-                entry_parts(&key, &obj),
-                together,
-                options.dry_run,
-            )
-            .await?
-            {
-                // The answer is what the change made, at the revision it was made from.
-                Commit::Done(_) => {
-                    let last = stages::encode(&key, &mut obj);
-                    return Ok(Updated::Gone(Arc::new(Entry::new(key, &last.value, entry.revision, last.parts))));
-                }
-                Commit::Conflict { .. } if expect.is_none() => continue,
-                Commit::Conflict { .. } => {
-                    return Err(Status::conflict_modified(&resource.group_resource(), target.name));
-                }
-            }
-        }
-        let encoded = stages::encode(&key, &mut obj);
-        if together.is_empty() && ownership::is_same(&obj, &old) {
-            if server.is_newest(&entry, caller.deadline).await? {
-                return Ok(Updated::Changed(entry));
-            }
-            continue;
-        }
-        let append = Append::update(key.clone(), entry.revision, encoded.value);
-        match stages::commit(server, caller, append, encoded.parts, together, options.dry_run).await? {
-            Commit::Done(entry) => return Ok(Updated::Changed(entry)),
-            Commit::Conflict { own: true, .. } if expect.is_some() => {
-                return Err(Status::conflict_modified(&resource.group_resource(), target.name));
-            }
-            Commit::Conflict { .. } => {}
+        let attempt = Attempt {
+            object: Some(obj),
+            old: Some(&old),
+            shown: if trusted { Shown::NotAgain } else { Shown::of(target) },
+            ..Attempt::new(server, caller, target, Operation::Update, options.dry_run)
+        };
+        let source = Modification { entry: &entry, options, expect, managed, trusted, last: None };
+        if let Some(updated) = pipeline::run(attempt, source).await? {
+            return Ok(updated);
         }
     }
-    Err(Status::server_timeout(&resource.group_resource(), "update", 1))
+    Err(Status::server_timeout(&target.resource().group_resource(), "update", 1))
 }
 
-fn entry_parts(key: &oarlock_storage::Key, obj: &Obj) -> oarlock_store::EntryParts {
-    oarlock_registry::index::parts(key, obj, None)
+fn modified(target: &Target<'_>) -> Status {
+    Status::conflict_modified(&target.resource().group_resource(), target.name)
 }
 
-/// A uid in a body is a precondition. Upstream's store checks it, and its words come through.
-pub(crate) fn check_uid(target: &Target<'_>, key: &Key, asked: &str, have: &str) -> Result<(), Status> {
-    check_precondition(target, key, "UID", asked, have)
+/// A changed object on its way to the commit.
+struct Modification<'a> {
+    /// The stored object that it changes.
+    entry: &'a Arc<Entry>,
+    options: &'a WriteOptions,
+    expect: Option<Revision>,
+    managed: bool,
+    trusted: bool,
+    /// The object's last state, when the change removes it.
+    last: Option<Arc<Entry>>,
 }
 
-/// Compares the uid and resourceVersion that a body states with those of the stored object; what the body leaves out is not compared.
-///
-/// # Errors
-/// 409 when the object has another one.
-pub(crate) fn check_precondition(
-    target: &Target<'_>,
-    key: &Key,
-    what: &str,
-    asked: &str,
-    have: &str,
-) -> Result<(), Status> {
-    if asked.is_empty() || asked == have {
-        return Ok(());
+impl Source for Modification<'_> {
+    /// `None`: the stored object, or something that would have been committed together with it, has changed.
+    type Outcome = Option<Updated>;
+
+    fn removes(&self, attempt: &Attempt<'_>) -> bool {
+        attempt.object.as_ref().is_some_and(|obj| delete::is_finished(attempt.target.kind, obj))
     }
-    Err(failed_precondition(target, key, what, asked, have))
-}
 
-/// 409: the object has another uid or revision than the request states.
-pub(crate) fn failed_precondition(target: &Target<'_>, key: &Key, what: &str, asked: &str, have: &str) -> Status {
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: {what} in precondition: {asked}, {what} in object meta: {have}"
-    );
-    Status::conflict(&target.resource().group_resource(), target.name, why)
-}
+    fn own(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        match (&mut attempt.object, attempt.old) {
+            (Some(obj), Some(old)) if !self.managed => {
+                ownership::on_update(attempt.caller, attempt.target, self.options, obj, old)
+            }
+            _ => Ok(()),
+        }
+    }
 
-/// The revision that a body names; kinds that forbid unconditional updates insist on one.
-///
-/// # Errors
-/// 500, as upstream has it, when it is no number; 422 when there must be one.
-pub(crate) fn expected(target: &Target<'_>, obj: &Obj) -> Result<Option<Revision>, Status> {
-    let text = obj.meta().resource_version();
-    if text.is_empty() || text == "0" {
-        let resource = target.resource();
-        if resource.unconditional_update {
+    fn prepare(&mut self, request: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        match (&mut attempt.object, attempt.old) {
+            (Some(obj), Some(old)) if self.trusted => prepare::keep_metadata(obj, old),
+            (Some(obj), Some(old)) => prepare::before_update(attempt.target.kind, request, obj, old),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn validate(&mut self, request: &Request<'_>, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let (Some(obj), Some(old), false) = (&attempt.object, attempt.old, self.trusted) else { return Ok(()) };
+        let target = attempt.target;
+        let mut errors = oarlock_apis::validate_change(target.resource(), target.subresource, obj, old);
+        target.kind.strategy.validate(request, obj, Some(old), &mut errors);
+        target.check(target.name, &errors)
+    }
+
+    fn encode(&mut self, attempt: &mut Attempt<'_>) -> Result<Option<Encoded>, Status> {
+        let (key, revision) = (&self.entry.key, self.entry.revision);
+        let removes = self.removes(attempt);
+        let (Some(obj), Some(old)) = (&mut attempt.object, attempt.old) else { return Ok(None) };
+        if removes {
+            let parts = index::parts(key, obj, None);
+            // The answer is what the change made, at the revision it was made from.
+            let last = stored::encode(key, obj);
+            self.last = Some(Arc::new(Entry::new(key.clone(), &last.value, revision, last.parts)));
+            return Ok(Some(Encoded { append: Append::delete(key.clone(), revision), parts }));
+        }
+        let encoded = stored::encode(key, obj);
+        if attempt.context.together.is_empty() && ownership::is_same(obj, old) {
             return Ok(None);
         }
-        let path = Path::new("metadata");
-        let error = FieldError::invalid(&path.child("resourceVersion"), 0, "must be specified for an update");
-        // Upstream puts the resource where the kind belongs.
-        return Err(Status::invalid(&GroupKind::new(resource.group, resource.plural), target.name, &[error]));
+        let append = Append::update(key.clone(), revision, encoded.value);
+        Ok(Some(Encoded { append, parts: encoded.parts }))
     }
-    parse_revision(text).map(Some)
-}
 
-/// Parses a resourceVersion of a body.
-///
-/// # Errors
-/// 500, as upstream has it, when it is no number.
-pub fn parse_revision(text: &str) -> Result<Revision, Status> {
-    text.parse().map_err(|_| Status::unexpected(revision::invalid_syntax(text)))
-}
-
-/// The object's name is the URL's.
-///
-/// # Errors
-/// 400 when it is absent or another.
-pub(crate) fn check_name(target: &Target<'_>, obj: &Obj) -> Result<(), Status> {
-    let name = obj.meta().name();
-    if name.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({} based on URL) was undeterminable: name must be provided",
-            target.name
-        )));
+    async fn commit(self, mut attempt: Attempt<'_>, write: Option<Encoded>) -> Result<Option<Updated>, Status> {
+        let Some(write) = write else {
+            let newest = attempt.server.is_newest(self.entry, attempt.caller.deadline).await?;
+            return Ok(newest.then(|| Updated::Changed(Arc::clone(self.entry))));
+        };
+        match (pipeline::commit(&mut attempt, write).await?, self.last) {
+            (Commit::Done(_), Some(last)) => Ok(Some(Updated::Gone(last))),
+            (Commit::Done(entry), None) => Ok(Some(Updated::Changed(entry))),
+            (Commit::Conflict { own }, last) if self.expect.is_some() && (own || last.is_some()) => {
+                Err(modified(attempt.target))
+            }
+            (Commit::Conflict { .. }, _) => Ok(None),
+        }
     }
-    if name != target.name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            target.name
-        )));
-    }
-    Ok(())
 }

@@ -1,6 +1,8 @@
 //! What Jobs read of their pods beyond what everybody reads.
 
 use oarlock_meta::Time;
+use oarlock_pods::conditions;
+use oarlock_pods::sidecar::has_sidecar;
 use oarlock_schema::Str;
 use oarlock_schema::views::core_v1::{self, ContainerStatus};
 use oarlock_schema::views::{List, Map};
@@ -73,7 +75,7 @@ fn exit(status: ContainerStatus<'_>) -> Option<(Str, i64)> {
 fn finished(pod: core_v1::Pod<'_>) -> Option<Time> {
     let (meta, status) = (pod.metadata(), pod.status());
     let unready = || {
-        let ready = status.conditions().iter().find(|condition| condition.type_() == "Ready")?;
+        let ready = conditions::ready(status)?;
         time(ready.last_transition_time()).filter(|_| ready.status() == "False")
     };
     let asked = || {
@@ -87,10 +89,7 @@ fn finished(pod: core_v1::Pod<'_>) -> Option<Time> {
 /// The end of the last container or sidecar; `None` unless all of them have ended.
 fn last_exit(pod: core_v1::Pod<'_>) -> Option<Time> {
     let (spec, status) = (pod.spec(), pod.status());
-    let sidecar = |name: &str| {
-        spec.init_containers().iter().any(|one| one.name() == name && one.restart_policy() == Some("Always"))
-    };
-    let sidecars = status.init_container_statuses().iter().filter(|one| sidecar(one.name()));
+    let sidecars = status.init_container_statuses().iter().filter(|one| has_sidecar(spec, one.name()));
     let mut last = None;
     for one in status.container_statuses().iter().chain(sidecars) {
         last = last.max(Some(time(one.state().terminated()?.finished_at())?));

@@ -2,6 +2,7 @@
 
 use oarlock_informer::{Item, Project, ResourceName};
 use oarlock_meta::Time;
+use oarlock_pods::{conditions, sidecar};
 use oarlock_schema::views::core_v1;
 use oarlock_schema::{Obj, Str};
 
@@ -34,15 +35,11 @@ pub(crate) struct Port {
     pub(crate) number: i64,
 }
 
-/// A toleration that may concern NoExecute taints.
+/// A toleration of taints that evict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Toleration {
-    /// Taint key; empty with `exists` is every key.
-    pub(crate) key: Str,
-    /// Operator Exists; Equal otherwise.
-    pub(crate) exists: bool,
-    /// Taint value for Equal.
-    pub(crate) value: Str,
+    /// Which taints it tolerates.
+    pub(crate) taints: oarlock_pods::Toleration<Str>,
     /// For how long; `None` for ever.
     pub(crate) seconds: Option<i64>,
 }
@@ -68,7 +65,7 @@ pub(crate) struct PodView {
     pub(crate) subdomain: Str,
     /// Named ports of containers and of sidecars.
     pub(crate) ports: Box<[Port]>,
-    /// Tolerations with effect NoExecute or none.
+    /// Tolerations with effect NoExecute or none, in their order.
     pub(crate) tolerations: Box<[Toleration]>,
     /// Annotation `controller.kubernetes.io/pod-deletion-cost`.
     pub(crate) deletion_cost: i64,
@@ -101,9 +98,8 @@ impl Project for PodView {
     fn project(obj: &Obj) -> Self {
         let Some(pod) = obj.view::<core_v1::Pod<'_>>() else { return Self::default() };
         let (spec, status) = (pod.spec(), pod.status());
-        let ready = status.conditions().iter().find(|condition| condition.type_() == "Ready");
-        let sidecars = spec.init_containers().iter().filter(|c| c.restart_policy() == Some("Always"));
-        let named = spec.containers().iter().chain(sidecars).flat_map(|container| container.ports().iter());
+        let ready = conditions::ready(status);
+        let named = sidecar::long_running(spec).flat_map(|container| container.ports().iter());
         let mut ips: Box<[Str]> =
             status.pod_ips().iter().map(|ip| Str::from(ip.ip())).filter(|ip| !ip.is_empty()).collect();
         if ips.is_empty() && !status.pod_ip().is_empty() {
@@ -112,7 +108,7 @@ impl Project for PodView {
         Self {
             node: spec.node_name().into(),
             phase: phase(status.phase()),
-            ready: ready.is_some_and(|condition| condition.status() == "True"),
+            ready: conditions::is_ready(status),
             ready_since: ready.and_then(|condition| time(condition.last_transition_time())),
             restarts: status.container_statuses().iter().map(|c| c.restart_count()).max().unwrap_or(0),
             ips,
@@ -130,11 +126,9 @@ impl Project for PodView {
                 .tolerations()
                 .iter()
                 .filter(|toleration| matches!(toleration.effect(), "" | "NoExecute"))
-                .map(|toleration| Toleration {
-                    key: toleration.key().into(),
-                    exists: toleration.operator() == "Exists",
-                    value: toleration.value().into(),
-                    seconds: toleration.toleration_seconds(),
+                .filter_map(|one| {
+                    let taints = oarlock_pods::Toleration::read(one, Str::from)?;
+                    Some(Toleration { taints, seconds: one.toleration_seconds() })
                 })
                 .collect(),
             deletion_cost: pod

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use oarlock_pods::Effect;
+
 use crate::project::{PodView, Taint, Toleration};
 
 /// What becomes of a pod on its node.
@@ -17,18 +19,14 @@ pub(super) enum Fate {
     Goes,
 }
 
-/// What happens to a pod under taints, each with the time for which the pod has been under it. The shortest of the tolerations that match a taint limits how
-/// long that taint is tolerated, and the shortest of these limits decides about the pod.
+/// What happens to a pod under taints that evict, each with the time for which the pod has been under it. The first of the tolerations that match a taint says
+/// how long that taint is tolerated (upstream `GetMatchingTolerations`), and the shortest of these times decides about the pod.
 pub(super) fn fate<'a>(pod: &PodView, taints: impl IntoIterator<Item = (&'a Taint, Duration)>) -> Fate {
     let mut fate = Fate::Stays;
     for (taint, under) in taints {
-        let fitting: Vec<&Toleration> =
-            pod.tolerations.iter().filter(|toleration| tolerates(toleration, taint)).collect();
-        if fitting.is_empty() {
-            return Fate::Goes;
-        }
-        // As upstream: of several matching tolerations the shortest time counts; a toleration without a time sets no limit.
-        let Some(seconds) = fitting.iter().filter_map(|toleration| toleration.seconds).min() else { continue };
+        let tolerates = |one: &&Toleration| one.taints.tolerates(&taint.key, &taint.value, Effect::NoExecute);
+        let Some(first) = pod.tolerations.iter().find(tolerates) else { return Fate::Goes };
+        let Some(seconds) = first.seconds else { continue };
         let limit = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         fate = match (fate, limit.checked_sub(under).filter(|left| !left.is_zero())) {
             (Fate::TimeIsUp, _) | (_, None) => Fate::TimeIsUp,
@@ -37,11 +35,4 @@ pub(super) fn fate<'a>(pod: &PodView, taints: impl IntoIterator<Item = (&'a Tain
         };
     }
     fate
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    if toleration.key.is_empty() {
-        return toleration.exists;
-    }
-    toleration.key == taint.key && (toleration.exists || toleration.value == taint.value)
 }

@@ -14,7 +14,8 @@ use crate::project::{PodView, Taint, Toleration};
 const NOW: Time = Time::from_unix(1000);
 
 fn toleration(key: &str, exists: bool, value: &str, seconds: Option<i64>) -> Toleration {
-    Toleration { key: key.into(), exists, value: value.into(), seconds }
+    let taints = oarlock_pods::Toleration { key: key.into(), value: value.into(), exists, effect: None };
+    Toleration { taints, seconds }
 }
 
 fn taint(key: &str, value: &str, added: i64) -> Taint {
@@ -42,7 +43,7 @@ fn pod(created: i64, tolerations: Vec<Toleration>) -> Arc<Item<PodView>> {
 }
 
 #[test]
-fn a_pod_leaves_when_its_shortest_toleration_ends() {
+fn a_pod_leaves_when_the_first_of_its_taints_is_tolerated_no_longer() {
     let for_300 = toleration("unreachable", true, "", Some(300));
     let waits = |left| Fate::Waits(seconds(left));
     let cases = [
@@ -57,10 +58,19 @@ fn a_pod_leaves_when_its_shortest_toleration_ends() {
             vec![taint("unreachable", "", 900)],
             waits(200),
         ),
-        (vec![for_300, toleration("unreachable", true, "", Some(10))], vec![taint("unreachable", "", 995)], waits(5)),
+        (vec![toleration("", true, "", None), for_300.clone()], vec![taint("unreachable", "", 900)], Fate::Stays),
+        (
+            vec![for_300.clone(), toleration("unreachable", true, "", Some(10))],
+            vec![taint("unreachable", "", 995)],
+            waits(295),
+        ),
+        (
+            vec![for_300, toleration("gpu", true, "", Some(10))],
+            vec![taint("unreachable", "", 995), taint("gpu", "", 995)],
+            waits(5),
+        ),
         (vec![toleration("gpu", false, "a100", None)], vec![taint("gpu", "a100", 1)], Fate::Stays),
         (vec![toleration("gpu", false, "a100", None)], vec![taint("gpu", "h100", 1)], Fate::Goes),
-        (vec![toleration("", false, "", None)], vec![taint("gpu", "", 1)], Fate::Goes),
         (vec![toleration("gpu", true, "", Some(-1))], vec![taint("gpu", "", 1000)], Fate::TimeIsUp),
     ];
     for (at, (tolerations, taints, expected)) in cases.into_iter().enumerate() {

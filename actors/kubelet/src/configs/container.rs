@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::{CONTAINER_NAME, sandbox};
 use crate::containerd::{MESSAGE_PATH, MESSAGE_POLICY};
-use crate::cri::{Image, v1};
+use crate::cri::Image;
+use crate::cri::v1::security_profile::ProfileType;
+use crate::cri::v1::{self, SupplementalGroupsPolicy};
 use crate::environment::{Variables, command_line};
 use crate::resources::linux_resources;
 use crate::security_context::{ImageUser, Seccomp, security_context};
@@ -79,12 +81,13 @@ fn security(pod: Pod<'_>, spec: Container<'_>, made: &Made<'_>) -> Result<v1::Li
     let user = ImageUser { uid: made.image.user.or(root.then_some(0)), name: made.image.username.to_string() };
     let own = security_context(pod, spec, &user, made.seccomp)?;
     let (profile_type, localhost_ref) = match own.seccomp {
-        Seccomp::Unconfined => (v1::ProfileType::Unconfined, String::new()),
-        Seccomp::RuntimeDefault => (v1::ProfileType::RuntimeDefault, String::new()),
-        Seccomp::Localhost(file) => (v1::ProfileType::Localhost, file.display().to_string()),
+        Seccomp::Unconfined => (ProfileType::Unconfined, String::new()),
+        Seccomp::RuntimeDefault => (ProfileType::RuntimeDefault, String::new()),
+        Seccomp::Localhost(file) => (ProfileType::Localhost, file.display().to_string()),
     };
     let capabilities =
         v1::Capability { add_capabilities: own.add_capabilities, drop_capabilities: own.drop_capabilities };
+    let groups = if own.strict_groups { SupplementalGroupsPolicy::Strict } else { SupplementalGroupsPolicy::Merge };
     let number = |value: Option<i64>| value.map(|value| v1::Int64Value { value });
     Ok(v1::LinuxContainerSecurityContext {
         capabilities: Some(capabilities),
@@ -95,7 +98,7 @@ fn security(pod: Pod<'_>, spec: Container<'_>, made: &Made<'_>) -> Result<v1::Li
         run_as_username: own.run_as_username,
         readonly_rootfs: own.readonly_rootfs,
         supplemental_groups: own.supplemental_groups,
-        supplemental_groups_policy: i32::from(own.strict_groups),
+        supplemental_groups_policy: groups as i32,
         no_new_privs: own.no_new_privs,
         run_as_group: number(own.run_as_group),
         masked_paths: own.masked_paths,
@@ -105,7 +108,7 @@ fn security(pod: Pod<'_>, spec: Container<'_>, made: &Made<'_>) -> Result<v1::Li
 }
 
 /// What a kubelet that restarts has to know of the container.
-fn annotations(pod: Pod<'_>, spec: Container<'_>, attempt: u32) -> v1::Labels {
+fn annotations(pod: Pod<'_>, spec: Container<'_>, attempt: u32) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut set = |key: &str, value: String| all.insert(key.to_owned(), value);
     set("io.kubernetes.container.restartCount", attempt.to_string());

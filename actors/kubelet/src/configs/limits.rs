@@ -1,10 +1,13 @@
 //! What the cgroup of a whole pod is bounded to (upstream `ResourceConfigForPod`).
 
-use oarlock_schema::views::Map;
-use oarlock_schema::views::core_v1::{Pod, ResourceRequirements};
+use oarlock_meta::Quantity;
+use oarlock_pods::amounts::Quantities;
+use oarlock_pods::sidecar::is_sidecar;
+use oarlock_pods::{Amounts, QosClass, Side, Sum, qos};
+use oarlock_schema::views::core_v1::{Pod, PodSpec, ResourceRequirements};
 
 use crate::downward::amount;
-use crate::resources::{qos_class, quota, shares};
+use crate::resources::{quota, shares};
 
 /// Bounds of a pod's cgroup; `None` where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,48 +20,33 @@ pub(crate) struct PodLimits {
     pub(crate) memory: Option<i64>,
 }
 
-/// A pod is bounded where all its containers are, or it says so itself.
+/// A pod is bounded where it says so itself, and where all its containers are.
 pub(crate) fn pod_limits(pod: Pod<'_>) -> PodLimits {
-    if qos_class(pod) == "BestEffort" {
+    if qos::of(pod) == QosClass::BestEffort {
         return PodLimits { cpu_shares: shares(0), ..PodLimits::default() };
     }
-    let milli = |map: Map<'_, &str>| amount(map, "cpu").milli_value();
-    let bytes = |map: Map<'_, &str>| amount(map, "memory").value();
-    let (cpu, _) = total(pod, |resources| milli(resources.requests()), milli);
-    let (cpu_limit, cpu_bounded) = total(pod, |resources| milli(resources.limits()), milli);
-    let (memory, memory_bounded) = total(pod, |resources| bytes(resources.limits()), bytes);
+    let sum = |side| Sum::new(pod.spec(), side).total(&Quantities);
+    let (requests, limits) = (sum(Side::Requests), sum(Side::Limits));
+    let milli = |amounts: &Amounts| amounts.get("cpu").map_or(0, Quantity::milli_value);
+    let bound = |resource: &str, amount: i64| (amount > 0 && is_bounded(pod.spec(), resource)).then_some(amount);
     PodLimits {
-        cpu_shares: shares(cpu),
-        cpu_quota: (cpu_bounded && cpu_limit > 0).then(|| quota(cpu_limit)),
-        memory: (memory_bounded && memory > 0).then_some(memory),
+        cpu_shares: shares(milli(&requests)),
+        cpu_quota: bound("cpu", milli(&limits)).map(quota),
+        memory: bound("memory", limits.get("memory").map_or(0, Quantity::value)),
     }
 }
 
-/// What the containers amount to at most at any time, with the overhead, and whether each of them says anything.
-fn total(
-    pod: Pod<'_>,
-    read: impl Fn(ResourceRequirements<'_>) -> i64,
-    of_overhead: impl Fn(Map<'_, &str>) -> i64,
-) -> (i64, bool) {
-    let spec = pod.spec();
-    let overhead = of_overhead(spec.overhead());
-    if let Some(own) = spec.resources().map(&read).filter(|own| *own > 0) {
-        return (own + overhead, true);
-    }
-    // Sidecars run beside the rest; every other init container runs before it.
-    let (mut sum, mut peak, mut all) = (0_i64, 0_i64, true);
-    for init in spec.init_containers().iter() {
-        let own = read(init.resources());
-        all &= own > 0;
-        peak = peak.max(sum + own);
-        if init.restart_policy() == Some("Always") {
-            sum += own;
-        }
-    }
-    for main in spec.containers().iter() {
-        let own = read(main.resources());
-        all &= own > 0;
-        sum += own;
-    }
-    (sum.max(peak) + overhead, all)
+/// Whether a resource is limited at pod level, or at every moment in every container: an init container counts as limited where a sidecar started
+/// before it is (the `ContainerFn` of upstream's `ResourceConfigForPod`).
+fn is_bounded(spec: PodSpec<'_>, resource: &str) -> bool {
+    let limited = |resources: ResourceRequirements<'_>| !amount(resources.limits(), resource).is_zero();
+    let mut beside = false;
+    let init = spec.init_containers().iter().all(|container| {
+        let own = limited(container.resources());
+        let now = own || beside;
+        beside |= own && is_sidecar(container);
+        now
+    });
+    spec.resources().is_some_and(limited)
+        || (init && spec.containers().iter().all(|container| limited(container.resources())))
 }

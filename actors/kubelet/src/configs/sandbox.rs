@@ -1,11 +1,13 @@
 //! `PodSandboxConfig` of a pod (upstream `generatePodSandboxConfig`).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use oarlock_schema::views::core_v1::{ContainerPort, Pod};
 
 use super::{POD_NAME, POD_NAMESPACE, POD_UID, log_directory};
-use crate::cri::v1::{self, Labels, NamespaceMode, ProfileType};
+use crate::cri::v1::security_profile::ProfileType;
+use crate::cri::v1::{self, NamespaceMode};
 use crate::dns::{self, Dns};
 use crate::hosts;
 use crate::tell::Trouble;
@@ -110,13 +112,13 @@ pub(super) fn namespaces(pod: Pod<'_>) -> v1::NamespaceOption {
 }
 
 /// The labels by which a kubelet knows a pod again.
-pub(super) fn pod_labels(pod: Pod<'_>) -> Labels {
+pub(super) fn pod_labels(pod: Pod<'_>) -> BTreeMap<String, String> {
     let meta = pod.metadata();
     let own = [(POD_NAME, meta.name()), (POD_NAMESPACE, meta.namespace()), (POD_UID, meta.uid())];
     own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-fn pairs(map: oarlock_schema::views::Map<'_, &str>) -> Labels {
+fn pairs(map: oarlock_schema::views::Map<'_, &str>) -> BTreeMap<String, String> {
     map.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 

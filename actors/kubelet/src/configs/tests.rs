@@ -126,3 +126,26 @@ fn a_pod_is_bounded_where_all_its_containers_are() {
     let nothing = json!({"containers": [{"name": "c"}]});
     assert_eq!(limits(nothing, "BestEffort"), PodLimits { cpu_shares: 2, ..PodLimits::default() });
 }
+
+/// Which moments count as limited is what upstream's `ResourceConfigForPod` does with its `ContainerFn`.
+#[test]
+fn a_sidecar_bounds_the_init_containers_after_it_and_overhead_is_added() {
+    let memory = |spec: Value| pod_limits(downward::pod(&object(&spec, "Burstable"))).memory;
+    let limited = json!({"name": "a", "resources": {"limits": {"memory": "1Gi"}}});
+    let mut sidecar = limited.clone();
+    sidecar["restartPolicy"] = "Always".into();
+    let silent = json!({"name": "b"});
+    let rows = [
+        (json!({"containers": [limited, limited]}), Some(2 << 30)),
+        (json!({"containers": [limited, silent]}), None),
+        (json!({"containers": [silent], "resources": {"limits": {"memory": "1Mi"}}}), Some(1 << 20)),
+        (json!({"containers": [limited], "overhead": {"memory": "1Gi"}}), Some(2 << 30)),
+        (json!({"containers": [limited], "initContainers": [sidecar, silent]}), Some(2 << 30)),
+        (json!({"containers": [limited], "initContainers": [silent, sidecar]}), None),
+        (json!({"containers": [limited], "initContainers": [limited, silent]}), None),
+        (json!({"containers": [silent], "initContainers": [sidecar]}), None),
+    ];
+    for (spec, wanted) in rows {
+        assert_eq!(memory(spec.clone()), wanted, "{spec}");
+    }
+}

@@ -7,16 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use oarlock_contracts::containerd::{Envelope, Events, SubscribeRequest, TaskExit};
 use oarlock_runtime::{Instant, clock};
 use oarlock_schema::Str;
 use prost::Message;
 use tonic::Streaming;
 
-use super::wire::{Envelope, SubscribeRequest, TaskExit};
 use super::{Containerd, Socket, v1};
 use crate::cri::{self, ContainerState, RuntimeEvent};
 
-const SUBSCRIBE: &str = "/containerd.services.events.v1.Events/Subscribe";
 /// Before the next attempt after the runtime went away.
 const AGAIN: Duration = Duration::from_millis(250);
 /// The server says nothing when a subscription begins, so the look that closes the gap comes a moment after the request.
@@ -154,7 +153,7 @@ impl Follower {
             self.relist = clock::after(AGAIN);
             return;
         };
-        let ended = sandboxes.into_iter().filter(|sandbox| sandbox.state != v1::SANDBOX_READY);
+        let ended = sandboxes.into_iter().filter(|sandbox| sandbox.state() != v1::PodSandboxState::SandboxReady);
         self.dead.extend(ended.map(|sandbox| Str::from(sandbox.id)));
         self.relist = clock::after(RARELY);
         let now = clock::now();
@@ -173,7 +172,7 @@ impl Follower {
 fn open(socket: &Socket) -> Link {
     let socket = socket.clone();
     let filters = vec![r#"namespace=="k8s.io",topic=="/tasks/exit""#.to_owned()];
-    Link::Opening(Box::pin(async move { socket.stream(SUBSCRIBE, SubscribeRequest { filters }).await }))
+    Link::Opening(Box::pin(async move { socket.stream(Events::SUBSCRIBE, SubscribeRequest { filters }).await }))
 }
 
 /// The next event, or why the link broke. Waits for ever while there is none.

@@ -136,10 +136,8 @@ impl LogStream for Log {
 
 /// Whether a container has ended, or is no more. What the runtime cannot say now is asked again.
 async fn ended((socket, id): &Followed) -> bool {
-    let ask = v1::Id { id: id.clone() };
-    let answer: Result<v1::ContainerStatusResponse> =
-        socket.call("/runtime.v1.RuntimeService/ContainerStatus", ask, REQUEST).await;
-    match answer {
+    let ask = v1::ContainerStatusRequest { container_id: id.clone() };
+    match socket.call(v1::RuntimeService::CONTAINER_STATUS, ask, REQUEST).await {
         Ok(answer) => answer.status.is_none_or(|status| super::state(status.state) == super::ContainerState::Exited),
         Err(error) => matches!(error, Error::NotFound(_)),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
+use oarlock_contracts::{Method, ServerStreaming};
 use oarlock_runtime::clock;
 use prost::Message;
 use tokio::net::UnixStream;
@@ -15,6 +16,7 @@ use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::cri::{Error, Result};
+use crate::grpc::{rpc_error, with_causes};
 
 /// Where CRI keeps its containers among containerd's.
 const NAMESPACE: &str = "k8s.io";
@@ -51,39 +53,40 @@ impl Socket {
     }
 
     /// One request, one answer, within `limit`.
-    pub(crate) async fn call<Q, R>(&self, method: &'static str, message: Q, limit: Duration) -> Result<R>
+    pub(crate) async fn call<Q, R>(&self, method: Method<Q, R>, message: Q, limit: Duration) -> Result<R>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
         let exchange = async {
             let mut grpc = self.ready().await?;
-            let answer = grpc.unary(named(message), PathAndQuery::from_static(method), ProstCodec::<Q, R>::default());
-            answer.await.map_err(|status| failure(method, &status))
+            let answer =
+                grpc.unary(named(message), PathAndQuery::from_static(method.path()), ProstCodec::<Q, R>::default());
+            answer.await.map_err(|status| failure(method.path(), &status))
         };
         match clock::timeout(limit, exchange).await {
             Ok(answer) => answer.map(tonic::Response::into_inner),
-            Err(_) => Err(Error::DeadlineExceeded(text(Code::DeadlineExceeded, "context deadline exceeded"))),
+            Err(_) => Err(Error::DeadlineExceeded(rpc_error(Code::DeadlineExceeded, "context deadline exceeded"))),
         }
     }
 
     /// One request, many answers. Some servers send nothing, not even the headers this waits for, before the first of them.
-    pub(crate) async fn stream<Q, R>(&self, method: &'static str, message: Q) -> Result<Streaming<R>>
+    pub(crate) async fn stream<Q, R>(&self, method: Method<Q, R, ServerStreaming>, message: Q) -> Result<Streaming<R>>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
     {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, R>::default();
-        let answer = grpc.server_streaming(named(message), PathAndQuery::from_static(method), codec).await;
-        answer.map(tonic::Response::into_inner).map_err(|status| failure(method, &status))
+        let answer = grpc.server_streaming(named(message), PathAndQuery::from_static(method.path()), codec).await;
+        answer.map(tonic::Response::into_inner).map_err(|status| failure(method.path(), &status))
     }
 
     async fn ready(&self) -> Result<Grpc<Channel>> {
         let mut grpc = Grpc::new(self.channel.clone()).max_decoding_message_size(LARGEST);
         match grpc.ready().await {
             Ok(()) => Ok(grpc),
-            Err(error) => Err(Error::Failed(text(Code::Unavailable, &chain(&error)))),
+            Err(error) => Err(Error::Failed(rpc_error(Code::Unavailable, &with_causes(&error)))),
         }
     }
 }
@@ -97,31 +100,19 @@ fn named<Q>(message: Q) -> Request<Q> {
 
 /// Users know these texts from Go's gRPC.
 fn failure(method: &'static str, status: &Status) -> Error {
-    let said = if status.message().is_empty() { chain(status) } else { status.message().to_owned() };
+    let said = if status.message().is_empty() { with_causes(status) } else { status.message().to_owned() };
     match status.code() {
-        Code::NotFound => Error::NotFound(text(Code::NotFound, &said)),
-        Code::DeadlineExceeded => Error::DeadlineExceeded(text(Code::DeadlineExceeded, &said)),
+        Code::NotFound => Error::NotFound(rpc_error(Code::NotFound, &said)),
+        Code::DeadlineExceeded => Error::DeadlineExceeded(rpc_error(Code::DeadlineExceeded, &said)),
         Code::Unimplemented => Error::Unimplemented(method),
-        code => Error::Failed(text(code, &said)),
+        code => Error::Failed(rpc_error(code, &said)),
     }
-}
-
-fn text(code: Code, said: &str) -> String {
-    let code = if code == Code::Cancelled { "Canceled".to_owned() } else { format!("{code:?}") };
-    format!("rpc error: code = {code} desc = {said}")
-}
-
-/// An error with what caused it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
-    texts.dedup();
-    texts.join(": ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cri::v1;
 
     #[tokio::test]
     async fn says_what_go_says() {
@@ -131,7 +122,7 @@ mod tests {
         );
         assert_eq!(failure("/x/Y", &Status::unimplemented("x")), Error::Unimplemented("/x/Y"));
         let gone = Socket::new("unix:///nowhere/at/all.sock").unwrap();
-        let answer = gone.call::<_, crate::cri::v1::Empty>("/x/Y", crate::cri::v1::Empty {}, CONNECT).await;
+        let answer = gone.call(v1::RuntimeService::VERSION, v1::VersionRequest::default(), CONNECT).await;
         let text = answer.unwrap_err().to_string();
         assert!(text.contains("code = Unavailable") && text.contains("No such file"), "{text}");
         assert!(Socket::new("tcp://127.0.0.1:1").is_err());

@@ -221,9 +221,9 @@ impl Ground {
 
 fn mount(own: Mount) -> v1::Mount {
     let propagation = match own.propagation {
-        Propagation::Private => v1::MountPropagation::Private,
-        Propagation::HostToContainer => v1::MountPropagation::HostToContainer,
-        Propagation::Bidirectional => v1::MountPropagation::Bidirectional,
+        Propagation::Private => v1::MountPropagation::PropagationPrivate,
+        Propagation::HostToContainer => v1::MountPropagation::PropagationHostToContainer,
+        Propagation::Bidirectional => v1::MountPropagation::PropagationBidirectional,
     };
     v1::Mount {
         container_path: own.container_path,

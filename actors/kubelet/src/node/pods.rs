@@ -12,7 +12,8 @@ use crate::admit::admit;
 use crate::affinity::Place;
 use crate::cri::RuntimeEvent;
 use crate::manifests::MIRROR;
-use crate::pod::{Pod, Stage, Tell};
+use crate::pod::model::PodEvent;
+use crate::pod::{Pod, Stage};
 use crate::seen::Seen;
 use crate::template::PodView;
 
@@ -172,7 +173,10 @@ impl Node {
             return true;
         }
         // Static pods do not wait for an API.
-        let own = entry.is_static.then(|| Place::own(&self.parts.config));
+        let own = entry.is_static.then(|| {
+            let config = &self.parts.config;
+            Place::own(config.name.clone(), config.node_labels())
+        });
         let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
         match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
@@ -201,7 +205,7 @@ impl Node {
         }
         entry.abort = None;
         let pod = &mut entry.pod;
-        let mut told: Vec<Tell> = Vec::new();
+        let mut told: Vec<PodEvent> = Vec::new();
         match outcome {
             Outcome::Recalled(result) => told.extend(pod.recalled(result, &self.host_ip, now)),
             Outcome::Sandbox(result, before) => told.extend(pod.sandboxed(result, &before, &self.host_ip, now)),

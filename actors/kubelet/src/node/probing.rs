@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Node, Now, Uid};
 use crate::downward;
-use crate::pod::{Pod, State, Tell, specs};
+use crate::pod::model::PodEvent;
+use crate::pod::{Pod, State, specs};
 use crate::probes::{self, Gate, Prober, Report, Subject};
 
 /// Reports that may wait; probers wait behind them.
@@ -99,7 +100,7 @@ fn spawn(
     };
     let (teller, item) = (tools.teller.clone(), pod.item.clone());
     let tell = move |reason: &'static str, message: String| {
-        teller.tell(&item, Tell { container: Some(index), warning: true, reason: reason.into(), message });
+        teller.tell(&item, PodEvent { container: Some(index), warning: true, reason: reason.into(), message });
     };
     let tell: Arc<dyn Fn(&'static str, String) + Send + Sync> = Arc::new(tell);
     for probe in probes::of_container(spec) {

@@ -8,8 +8,9 @@ use oarlock_informer::Item;
 use oarlock_schema::Str;
 
 use super::ground::Ground;
-use crate::cri::{self, ContainerConfig, ContainerStatus, PodSandboxConfig, Recall, Runtime, SandboxState};
-use crate::pod::{Pod, Recalled, StartReport, State, Step, Tell, specs};
+use crate::cri::{self, ContainerStatus, PodSandboxConfig, Recall, RecalledContainer, Runtime, SandboxState};
+use crate::pod::model::PodEvent;
+use crate::pod::{Pod, Recalled, StartReport, State, Step, specs};
 use crate::tell::{Teller, Trouble};
 use crate::template::PodView;
 
@@ -93,26 +94,18 @@ fn sandbox_config(pod: &Pod) -> PodSandboxConfig {
     }
 }
 
-/// The containers that the API says run.
-fn remembered(pod: &Pod) -> (Option<IpAddr>, Vec<(ContainerConfig, ContainerStatus)>) {
+/// The pod's address, and its containers that the API says run.
+fn remembered(pod: &Pod) -> (Option<IpAddr>, Vec<RecalledContainer>) {
     let running = specs(pod.template()).zip(&pod.containers).filter_map(|(spec, container)| {
         let State::Running(started_at) = container.state else { return None };
-        let image_ref = container.image_id.clone().unwrap_or_default();
-        let config = ContainerConfig { spec: spec.clone(), attempt: container.restarts, image_ref, full: None };
-        let status = ContainerStatus {
+        Some(RecalledContainer {
             id: container.id.clone(),
             name: spec.name.clone(),
             attempt: container.restarts,
-            state: cri::ContainerState::Running,
             started_at,
-            finished_at: 0,
-            exit_code: 0,
-            reason: Str::default(),
-            message: Str::default(),
-            image_ref: Str::default(),
-            ready: Some(container.ready),
-        };
-        Some((config, status))
+            ready: container.ready,
+            first_probe: spec.first_probe,
+        })
     });
     (pod.ip.parse().ok(), running.collect())
 }
@@ -123,7 +116,7 @@ impl Subject {
     }
 
     fn tell(&self, container: Option<usize>, warning: bool, reason: &str, message: String) {
-        self.tools.teller.tell(&self.item, Tell { container, warning, reason: reason.into(), message });
+        self.tools.teller.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
     }
 
     /// Adds to the configuration what only runtimes of machines are told; what is to be told about it.
@@ -134,10 +127,7 @@ impl Subject {
         Ok(told)
     }
 
-    async fn recall(
-        self,
-        (ip, running): (Option<IpAddr>, Vec<(ContainerConfig, ContainerStatus)>),
-    ) -> cri::Result<Recalled> {
+    async fn recall(self, (ip, running): (Option<IpAddr>, Vec<RecalledContainer>)) -> cri::Result<Recalled> {
         let runtime = self.tools.runtime;
         let known = runtime.list_pod_sandbox(Some(&self.config.uid)).await?;
         let found = known.iter().find(|sandbox| sandbox.state == SandboxState::Ready).map(|found| found.id.clone());

@@ -8,7 +8,8 @@ use oarlock_informer::Item;
 use oarlock_meta::GoDuration;
 use oarlock_schema::Str;
 
-use super::{Doomed, Ended, Now, Pod, Stage, State, Tell, specs};
+use super::model::{Ended, PodEvent};
+use super::{Doomed, Now, Pod, Stage, State, specs};
 use crate::cri::{self, ContainerStatus};
 use crate::probes::{Kind, Report, Verdict};
 use crate::tell::Trouble;
@@ -63,7 +64,7 @@ impl Pod {
     }
 
     /// What the runtime knows of a pod from before the restart.
-    pub(crate) fn recalled(&mut self, outcome: Result<Recalled, cri::Error>, host: &str, now: Now) -> Vec<Tell> {
+    pub(crate) fn recalled(&mut self, outcome: Result<Recalled, cri::Error>, host: &str, now: Now) -> Vec<PodEvent> {
         self.busy = None;
         let Ok(known) = outcome else {
             self.hold = Some(now.at + AGAIN);
@@ -104,7 +105,7 @@ impl Pod {
         latest: &ContainerStatus,
         before: Option<&ContainerStatus>,
         now: Now,
-    ) -> Vec<Tell> {
+    ) -> Vec<PodEvent> {
         let Some(container) = self.containers.get_mut(index) else { return Vec::new() };
         let told_of = container.id == latest.id;
         container.restarts = container.restarts.max(latest.attempt);
@@ -135,7 +136,7 @@ impl Pod {
         before: &[ContainerStatus],
         host: &str,
         now: Now,
-    ) -> Vec<Tell> {
+    ) -> Vec<PodEvent> {
         self.busy = None;
         let mut told = Vec::new();
         for status in before {
@@ -152,7 +153,7 @@ impl Pod {
             }
             Err(troubles) => {
                 self.hold = Some(now.at + AGAIN);
-                let tell = |(reason, message): Trouble| Tell {
+                let tell = |(reason, message): Trouble| PodEvent {
                     container: None,
                     warning: true,
                     reason: reason.into(),
@@ -171,11 +172,11 @@ impl Pod {
     }
 
     /// The sandbox ended by itself: everything in it goes, and the pod gets another.
-    pub(crate) fn sandbox_lost(&mut self) -> Option<Tell> {
+    pub(crate) fn sandbox_lost(&mut self) -> Option<PodEvent> {
         if self.stage != Stage::Active || self.sandbox.take().is_none() {
             return None;
         }
-        Some(Tell {
+        Some(PodEvent {
             container: None,
             warning: false,
             reason: "SandboxChanged".into(),
@@ -184,7 +185,7 @@ impl Pod {
     }
 
     /// A container was started, or not.
-    pub(crate) fn began(&mut self, report: StartReport, now: Now) -> Vec<Tell> {
+    pub(crate) fn began(&mut self, report: StartReport, now: Now) -> Vec<PodEvent> {
         self.busy = None;
         let index = report.index;
         let Some(container) = self.containers.get_mut(index) else { return Vec::new() };
@@ -242,7 +243,7 @@ impl Pod {
     }
 
     /// The runtime tells of a container.
-    pub(crate) fn observe(&mut self, index: usize, status: &ContainerStatus, now: Now) -> Vec<Tell> {
+    pub(crate) fn observe(&mut self, index: usize, status: &ContainerStatus, now: Now) -> Vec<PodEvent> {
         let probe = self.spec(index).and_then(|spec| spec.first_probe);
         let startup = self.spec(index).is_some_and(|spec| spec.startup_probe);
         let Some(container) = self.containers.get_mut(index) else { return Vec::new() };
@@ -287,7 +288,12 @@ impl Pod {
     }
 
     /// A container that a probe condemned was stopped.
-    pub(crate) fn killed(&mut self, index: usize, outcome: Result<ContainerStatus, cri::Error>, now: Now) -> Vec<Tell> {
+    pub(crate) fn killed(
+        &mut self,
+        index: usize,
+        outcome: Result<ContainerStatus, cri::Error>,
+        now: Now,
+    ) -> Vec<PodEvent> {
         self.busy = None;
         match outcome {
             Ok(status) => self.observe(index, &status, now),
@@ -302,7 +308,7 @@ impl Pod {
     }
 
     /// A container ended. If it is to be started again its back-off begins now.
-    fn over(&mut self, index: usize, end: Ended, now: Now) -> Vec<Tell> {
+    fn over(&mut self, index: usize, end: Ended, now: Now) -> Vec<PodEvent> {
         let again = self.stage == Stage::Active && self.restarts(index, end.code);
         let meta = &self.item.meta;
         let pod = format!("{}_{}({})", meta.name(), meta.namespace(), meta.uid.0);
@@ -331,7 +337,7 @@ impl Pod {
         let message = format!("back-off {shown} restarting failed container={} pod={pod}", spec.name);
         container.last = Some(Box::new(end));
         container.state = State::Waiting { reason: "CrashLoopBackOff", message: message.into() };
-        vec![Tell {
+        vec![PodEvent {
             container: Some(index),
             warning: true,
             reason: "BackOff".into(),

@@ -1,11 +1,12 @@
 //! What to do next for a pod.
 
-use super::{Next, Now, Pod, Stage, State, Step, Tell, seconds};
+use super::model::PodEvent;
+use super::{Next, Now, Pod, Stage, State, Step, seconds};
 use crate::template::RestartPolicy;
 
 impl Pod {
     /// The next step, or when to look again. While a step is under way there is none, unless the pod has to end sooner.
-    pub(crate) fn advance(&mut self, now: Now, told: &mut Vec<Tell>) -> Next {
+    pub(crate) fn advance(&mut self, now: Now, told: &mut Vec<PodEvent>) -> Next {
         self.check_deadline(now, told);
         let grace = self.end_grace();
         let mut next = match (&self.busy, grace) {
@@ -146,17 +147,17 @@ impl Pod {
         (self.verdict.is_none() && !self.phase.is_over()).then(|| now.at + seconds(left))
     }
 
-    fn check_deadline(&mut self, now: Now, told: &mut Vec<Tell>) {
+    fn check_deadline(&mut self, now: Now, told: &mut Vec<PodEvent>) {
         if self.stage != Stage::Active || self.deadline(now).is_none_or(|end| now.at < end) {
             return;
         }
         let (reason, message) = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
         self.verdict = Some(Box::new((reason.into(), message.into())));
-        told.push(Tell { container: None, warning: false, reason: reason.into(), message: message.to_owned() });
+        told.push(PodEvent { container: None, warning: false, reason: reason.into(), message: message.to_owned() });
     }
 
     /// A pull that failed is in back-off after a moment.
-    fn flip_pulls(&mut self, now: Now, next: &mut Next, told: &mut Vec<Tell>) {
+    fn flip_pulls(&mut self, now: Now, next: &mut Next, told: &mut Vec<PodEvent>) {
         let template = self.template().clone();
         for (index, (spec, container)) in super::specs(&template).zip(&mut self.containers).enumerate() {
             let Some(flip) = container.flip else { continue };
@@ -169,7 +170,7 @@ impl Pod {
             let plain = format!("Back-off pulling image \"{}\"", spec.image);
             let message = format!("{plain}: ErrImagePull: {message}").into();
             container.state = State::Waiting { reason: "ImagePullBackOff", message };
-            let tell = |warning, reason: &str, message| Tell {
+            let tell = |warning, reason: &str, message| PodEvent {
                 container: Some(index),
                 warning,
                 reason: reason.into(),

@@ -1,45 +1,7 @@
 //! The phase: upstream's `getPhase`, from the containers' states.
 
+use super::model::Phase;
 use super::{Pod, Stage, State};
-
-/// `status.phase`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Not everything has been started yet.
-    Pending,
-    /// Everything has been started, something runs or will again.
-    Running,
-    /// Everything ended with 0 for good.
-    Succeeded,
-    /// Everything ended for good, something not with 0; or the node refused it.
-    Failed,
-}
-
-impl Phase {
-    /// The word on the wire.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Running => "Running",
-            Self::Succeeded => "Succeeded",
-            Self::Failed => "Failed",
-        }
-    }
-
-    pub(crate) fn parse(word: &str) -> Self {
-        match word {
-            "Running" => Self::Running,
-            "Succeeded" => Self::Succeeded,
-            "Failed" => Self::Failed,
-            _ => Self::Pending,
-        }
-    }
-
-    /// It never changes again.
-    pub(crate) const fn is_over(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed)
-    }
-}
 
 impl Pod {
     /// The phase that the states add up to; Succeeded and Failed stay.

@@ -6,7 +6,8 @@ use std::hash::BuildHasher;
 use oarlock_meta::Time;
 use serde_json::{Value, json};
 
-use super::{CONDITIONS, Container, Ended, Now, Phase, Pod, Stage, State, specs};
+use super::model::{CONDITIONS, Ended, Phase};
+use super::{Container, Now, Pod, Stage, State, specs};
 
 /// A condition as it should read.
 struct Condition {

@@ -15,7 +15,7 @@ use crate::testing;
 struct Bench {
     pod: Pod,
     now: Now,
-    told: Vec<Tell>,
+    told: Vec<PodEvent>,
 }
 
 fn item(change: &Value) -> Arc<Item<PodView>> {

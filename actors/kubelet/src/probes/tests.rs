@@ -322,6 +322,42 @@ async fn a_grpc_server_says_itself_how_it_is() {
     }
 }
 
+/// Answers one health call with an HTTP status and nothing else, or ends the connection when it has read the call's head.
+async fn no_grpc(listener: TcpListener, status: Option<u16>) {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    let (request, mut respond) = connection.accept().await.unwrap().unwrap();
+    assert!(request.headers()["user-agent"].to_str().unwrap().starts_with("kube-probe/1.35 "));
+    let Some(status) = status else { return };
+    let head = ::http::Response::builder().status(status).header("content-type", "text/html");
+    respond.send_response(head.body(()).unwrap(), true).unwrap();
+    while let Some(Ok(_)) = connection.accept().await {}
+}
+
+#[tokio::test]
+async fn what_is_no_grpc_server_is_unhealthy_in_upstreams_words() {
+    for (status, want) in [
+        (
+            Some(404),
+            "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): \
+             unexpected HTTP status code received from server: 404 (Not Found)",
+        ),
+        (
+            Some(503),
+            "error: health rpc probe failed: rpc error: code = Unavailable desc = \
+             unexpected HTTP status code received from server: 503 (Service Unavailable)",
+        ),
+        (None, "error: health rpc probe failed: rpc error: code = Unavailable desc = "),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let probe = readiness(&json!({"grpc": {"port": port}}), &json!([]));
+        let (found, ()) = join(look(&probe), no_grpc(listener, status)).await;
+        let Found::Failure(why) = found else { panic!("{status:?}: {found:?}") };
+        assert!(if status.is_some() { why == want } else { why.starts_with(want) }, "{status:?}: {why}");
+    }
+}
+
 #[tokio::test]
 async fn a_grpc_server_that_is_not_there_or_silent_runs_into_the_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -78,25 +78,3 @@ fn a_sidecar_is_killed_no_sooner_than_the_containers_it_serves() {
     });
     assert_eq!((of(&spec, "side").oom_score_adj, of(&spec, "b").oom_score_adj), (750, 750));
 }
-
-#[test]
-fn classes_follow_requests_and_limits_unless_the_api_says_one() {
-    let class = |resources: Value| qos_class(downward::pod(&object(&main_with(&resources))));
-    assert_eq!(class(json!({})), "BestEffort");
-    assert_eq!(class(json!({"requests": {"cpu": "0"}})), "BestEffort");
-    assert_eq!(class(json!({"limits": {"cpu": "1"}})), "Burstable");
-    assert_eq!(class(json!({"limits": {"cpu": "1", "memory": "1"}})), "Guaranteed");
-    assert_eq!(class(json!({"limits": {"cpu": "1", "memory": "1"}, "requests": {"cpu": "1000m"}})), "Guaranteed");
-}
-
-#[test]
-fn the_memory_of_a_pod_is_known_when_every_container_limits_it() {
-    let memory = |spec: Value| memory_of(downward::pod(&object(&spec)));
-    let limited = json!({"name": "a", "resources": {"limits": {"memory": "1Gi"}}});
-    assert_eq!(memory(json!({"containers": [limited, limited]})), Some(2 << 30));
-    assert_eq!(memory(json!({"containers": [limited, {"name": "b"}]})), None);
-    assert_eq!(
-        memory(json!({"containers": [{"name": "b"}], "resources": {"limits": {"memory": "1Mi"}}})),
-        Some(1 << 20)
-    );
-}

@@ -11,7 +11,8 @@ use super::answer::{self, Answer, Refusal};
 use super::place::Place;
 use super::{Server, configz, proxy, stats};
 use crate::cri::{self, Streams};
-use crate::fleet::{Found, KubeletHandle};
+use crate::fleet::KubeletHandle;
+use crate::node::command::RunningPod;
 
 /// How long a command of `/run` may take.
 const RUN: Duration = Duration::from_secs(120);
@@ -92,7 +93,7 @@ async fn on_container(
     proxy::pass(server, request, &url.map_err(refusal)?).await
 }
 
-fn sandbox(found: &Found, place: &Place) -> Result<Str, Refusal> {
+fn sandbox(found: &RunningPod, place: &Place) -> Result<Str, Refusal> {
     let text =
         || format!("pod not found ({})", oarlock_meta::quote::quote(&format!("{}_{}", place.pod, place.namespace)));
     found.sandbox.clone().ok_or_else(|| Refusal::new(500, text()))

@@ -13,9 +13,9 @@ use super::Failed;
 use super::claims;
 use super::layout::Plugin;
 use super::payload::{self, Payload, Tokens};
+use crate::configs::pod_limits;
 use crate::downward::{self, Surroundings};
 use crate::references::{Found, References, TokenWish, of_volume};
-use crate::resources::memory_of;
 
 /// See the module text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,11 +186,12 @@ fn medium(source: EmptyDirVolumeSource<'_>, pod: Pod<'_>, around: &Surroundings)
     }
 }
 
-/// The least of what the node can give, what the pod may use, and what the volume says; 0 when nobody says anything.
+/// The least of what the node can give, what the pod's cgroup is bounded to, and what the volume says; 0 when nobody says anything (upstream
+/// `calculateEmptyDirMemorySize`).
 fn tmpfs_size(limit: Option<&str>, pod: Pod<'_>, around: &Surroundings) -> i64 {
     let parse = |text: &str| Quantity::parse(text).map_or(0, |size| size.value());
     let node = around.allocatable.get("memory").map_or(0, |text| parse(text));
-    let sizes = [node, memory_of(pod).unwrap_or(0), limit.map_or(0, parse)];
+    let sizes = [node, pod_limits(pod).memory.unwrap_or(0), limit.map_or(0, parse)];
     sizes.into_iter().filter(|size| *size > 0).min().unwrap_or(0)
 }
 

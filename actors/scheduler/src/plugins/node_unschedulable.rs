@@ -23,7 +23,7 @@ const CORDON: Taint = Taint { key: Sym::UNSCHEDULABLE, value: Sym::EMPTY, effect
 struct NodeUnschedulable;
 
 fn exempt(spec: &PodSpec) -> bool {
-    tolerated(&spec.tolerations, CORDON)
+    tolerated(&spec.tolerations, &CORDON)
 }
 
 fn compile(cluster: &Cluster, spec: SpecId) -> Option<Box<dyn Filter>> {

@@ -38,7 +38,7 @@ fn compile_score(cluster: &Cluster, spec: SpecId) -> Option<Box<dyn Score>> {
 }
 
 fn repels(spec: &PodSpec, taint: Taint) -> bool {
-    taint.effect != Effect::PreferNoSchedule && !tolerated(&spec.tolerations, taint)
+    taint.effect != Effect::PreferNoSchedule && !tolerated(&spec.tolerations, &taint)
 }
 
 fn fits(spec: &PodSpec, node: &NodeInfo) -> bool {
@@ -69,7 +69,7 @@ impl Filter for TaintToleration {
 
 impl Score for TaintToleration {
     fn scope(&self, cluster: &Cluster) -> Scope {
-        let unwelcome = |taint| tolerated(&self.0.tolerations, taint);
+        let unwelcome = |taint| tolerated(&self.0.tolerations, &taint);
         if cluster.nodes.any_taint(Effect::PreferNoSchedule, unwelcome) { Scope::Cluster } else { Scope::Skip }
     }
 
@@ -79,7 +79,7 @@ impl Score for TaintToleration {
         for row in cluster.nodes.taints() {
             let counted = row.count > 0
                 && row.taint.effect == Effect::PreferNoSchedule
-                && !tolerated(&self.0.tolerations, row.taint);
+                && !tolerated(&self.0.tolerations, &row.taint);
             if !counted {
                 continue;
             }

@@ -8,7 +8,7 @@ use crate::intern::Interner;
 use crate::labels::Labels;
 use crate::model::{NodeInfo, Taint};
 
-use super::{pod, requests, terms};
+use super::{requests, terms};
 
 /// What the scheduler reads of a node. Heartbeats and addresses are no part of it, so they wake nobody.
 #[derive(Debug, PartialEq)]
@@ -23,10 +23,7 @@ impl Project for NodeView {
         let status = node.status();
         let mut allocatable = requests::amounts(status.allocatable(), &names);
         let pods = allocatable.remove(&names.resource("pods")).unwrap_or(0);
-        let taints = node.spec().taints().iter().filter_map(|taint| {
-            let effect = pod::effect(taint.effect())?;
-            Some(Taint { key: names.intern(taint.key()), value: names.intern(taint.value()), effect })
-        });
+        let taints = node.spec().taints().iter().filter_map(|taint| Taint::read(taint, |text| names.intern(text)));
         let images = status.images().iter().flat_map(|image| {
             let size = image.size_bytes();
             image.names().iter().map(move |name| (name, size))

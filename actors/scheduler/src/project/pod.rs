@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use oarlock_informer::{Fields, MANAGED, Project, ResourceName};
 use oarlock_meta::Time;
+use oarlock_pods::{conditions, sidecar, termination};
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Container, Pod};
 use oarlock_schema::views::meta_v1::ObjectMeta;
 use parking_lot::Mutex;
 
 use crate::intern::{Interner, Sym};
-use crate::model::{Effect, HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toleration};
+use crate::model::{HostPort, Owner, OwnerKind, PodInfo, PodSpec, Protocol, Toleration};
 
 use super::{alike, claims, requests, terms};
 
@@ -86,7 +87,7 @@ impl Project for PodView {
     fn project(obj: &Obj) -> Self {
         let names = Interner::process();
         let pod: Pod<'_> = obj.view().unwrap_or_else(|| Pod::from_option(None));
-        let ended = matches!(pod.status().phase(), "Succeeded" | "Failed");
+        let ended = termination::has_ended(pod.status());
         let told = if pod.spec().node_name().is_empty() { told(pod) } else { None };
         Self { info: Arc::new(info(pod, &names)), ended, told }
     }
@@ -97,7 +98,7 @@ impl Project for PodView {
 }
 
 fn told(pod: Pod<'_>) -> Option<Box<Told>> {
-    let condition = pod.status().conditions().iter().find(|condition| condition.type_() == "PodScheduled")?;
+    let condition = conditions::find(pod.status(), "PodScheduled")?;
     Some(Box::new(Told {
         status: condition.status().to_owned(),
         reason: condition.reason().to_owned(),
@@ -128,9 +129,9 @@ fn info(pod: Pod<'_>, names: &Interner) -> PodInfo {
     }
 }
 
-/// Whether the scheduler preempts it. Of several conditions of the type the first counts, as upstream's `podTerminatingByPreemption` has it.
+/// Whether the scheduler preempts it (upstream `podTerminatingByPreemption`).
 fn preempted(pod: Pod<'_>) -> bool {
-    let target = pod.status().conditions().iter().find(|condition| condition.type_() == DISRUPTION_TARGET);
+    let target = conditions::find(pod.status(), DISRUPTION_TARGET);
     target.is_some_and(|condition| condition.status() == "True" && condition.reason() == PREEMPTED)
 }
 
@@ -144,7 +145,11 @@ fn pod_spec(pod: Pod<'_>, names: &Interner) -> PodSpec {
         requests,
         nonzero,
         node_selector: terms::equalities(spec.node_selector(), names).into(),
-        tolerations: spec.tolerations().iter().map(|toleration| tolerations(toleration, names)).collect(),
+        tolerations: spec
+            .tolerations()
+            .iter()
+            .filter_map(|toleration| Toleration::read(toleration, |text| names.intern(text)))
+            .collect(),
         ports: ports(pod, names),
         spread: spec.topology_spread_constraints().iter().map(|rule| terms::spread(rule, &labels, names)).collect(),
         images: images(pod, names),
@@ -182,29 +187,8 @@ fn pod_spec(pod: Pod<'_>, names: &Interner) -> PodSpec {
     out
 }
 
-/// A taint's effect; `None` for the empty one.
-pub(super) fn effect(text: &str) -> Option<Effect> {
-    match text {
-        "NoSchedule" => Some(Effect::NoSchedule),
-        "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
-        "NoExecute" => Some(Effect::NoExecute),
-        _ => None,
-    }
-}
-
-fn tolerations(toleration: oarlock_schema::views::core_v1::Toleration<'_>, names: &Interner) -> Toleration {
-    Toleration {
-        key: names.intern(toleration.key()),
-        value: names.intern(toleration.value()),
-        exists: toleration.operator() == "Exists",
-        effect: effect(toleration.effect()),
-    }
-}
-
 fn ports(pod: Pod<'_>, names: &Interner) -> Box<[HostPort]> {
-    let lasting = pod.spec().init_containers().iter().filter(|container| requests::is_sidecar(*container));
-    let containers = lasting.chain(pod.spec().containers().iter());
-    let mut ports: Vec<HostPort> = containers
+    let mut ports: Vec<HostPort> = sidecar::long_running(pod.spec())
         .flat_map(|container| container.ports().iter())
         .filter_map(|port| {
             let number = u16::try_from(port.host_port()).ok().filter(|number| *number > 0)?;

@@ -1,11 +1,11 @@
-//! What a pod requests: the sum over containers, the maximum with init containers, sidecars counted beside both,
-//! pod-level requests and overhead (upstream: `resource.PodRequests`; KEP-753, KEP-2837, KEP-1287).
+//! What a pod requests, in the units of the scheduler's columns. The rule of the sum is [`oarlock_pods::requests`].
 
 use std::collections::BTreeMap;
 
 use oarlock_meta::Quantity;
-use oarlock_schema::views::core_v1::{Container, ContainerStatus, Pod, PodStatus};
-use oarlock_schema::views::{List, Map};
+use oarlock_pods::{Accounting, ResourceList, Side, Sum};
+use oarlock_schema::views::Map;
+use oarlock_schema::views::core_v1::Pod;
 
 use crate::intern::{Interner, Res};
 use crate::model::{Requests, UNSET_CPU, UNSET_MEMORY};
@@ -13,7 +13,7 @@ use crate::model::{Requests, UNSET_CPU, UNSET_MEMORY};
 type Amounts = BTreeMap<Res, i64>;
 
 /// A quantity in the unit of its resource's column: milli-cores, else whole units rounded up.
-pub(super) fn amount(resource: Res, text: &str) -> i64 {
+fn amount(resource: Res, text: &str) -> i64 {
     // The API has validated quantities; one it would not let pass counts as nothing.
     let Ok(quantity) = Quantity::parse(text) else { return 0 };
     if resource == Res::CPU { quantity.milli_value() } else { quantity.value() }
@@ -21,12 +21,7 @@ pub(super) fn amount(resource: Res, text: &str) -> i64 {
 
 /// Quantities by resource, columns of `pods` excluded.
 pub(super) fn amounts<'a>(map: Map<'a, &'a str>, names: &Interner) -> Amounts {
-    map.iter()
-        .map(|(name, text)| {
-            let resource = names.resource(name);
-            (resource, amount(resource, text))
-        })
-        .collect()
+    Columns(names).read(map.iter())
 }
 
 /// Amounts as a sorted list without zeros.
@@ -34,99 +29,81 @@ pub(super) fn listed(amounts: &Amounts) -> Requests {
     amounts.iter().filter(|(_, amount)| **amount != 0).map(|(resource, amount)| (*resource, *amount)).collect()
 }
 
-fn add(sum: &mut Amounts, more: &Amounts) {
-    for (resource, amount) in more {
-        *sum.entry(*resource).or_default() += amount;
-    }
-}
+/// Sums of every resource by its symbol.
+struct Columns<'n>(&'n Interner);
 
-fn raise(to: &mut Amounts, at_least: &Amounts) {
-    for (resource, amount) in at_least {
-        let value = to.entry(*resource).or_default();
-        *value = (*value).max(*amount);
-    }
-}
+impl Accounting for Columns<'_> {
+    type List = Amounts;
 
-/// Whether the kubelet reported that the node can never grant the requested resize: no resources are reserved for it (upstream `IsPodResizeInfeasible`).
-fn is_infeasible(status: PodStatus<'_>) -> bool {
-    let pending = status.conditions().iter().find(|condition| condition.type_() == "PodResizePending");
-    pending.is_some_and(|condition| condition.reason() == "Infeasible")
-}
-
-/// A container's requests, of a running one at least what it was given (a resize in progress).
-fn container(
-    container: Container<'_>,
-    statuses: List<'_, ContainerStatus<'_>>,
-    infeasible: bool,
-    names: &Interner,
-) -> Amounts {
-    let mut requests = amounts(container.resources().requests(), names);
-    if let Some(status) = statuses.iter().find(|status| status.name() == container.name())
-        && let Some(actual) = status.resources()
-    {
-        if infeasible {
-            requests.clear();
-        }
-        raise(&mut requests, &amounts(actual.requests(), names));
-        raise(&mut requests, &amounts(status.allocated_resources(), names));
-    }
-    requests
-}
-
-fn fill_in(mut requests: Amounts, unset: &[(Res, i64)]) -> Amounts {
-    for (resource, amount) in unset {
-        requests.entry(*resource).or_insert(*amount);
-    }
-    requests
-}
-
-/// Whether a container of `initContainers` runs as long as the pod does.
-pub(super) fn is_sidecar(container: Container<'_>) -> bool {
-    container.restart_policy() == Some("Always")
-}
-
-fn total(pod: Pod<'_>, names: &Interner, unset: &[(Res, i64)]) -> Amounts {
-    let (spec, status) = (pod.spec(), pod.status());
-    let infeasible = is_infeasible(status);
-    let mut sum = Amounts::new();
-    for main in spec.containers().iter() {
-        add(&mut sum, &fill_in(container(main, status.container_statuses(), infeasible, names), unset));
-    }
-    let (mut sidecars, mut peak) = (Amounts::new(), Amounts::new());
-    for init in spec.init_containers().iter() {
-        let requests = if is_sidecar(init) {
-            container(init, status.init_container_statuses(), infeasible, names)
-        } else {
-            amounts(init.resources().requests(), names)
+    fn read<'a>(&self, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> Amounts {
+        let read = |(name, text)| {
+            let resource = self.0.resource(name);
+            (resource, amount(resource, text))
         };
-        let requests = fill_in(requests, unset);
-        if is_sidecar(init) {
-            add(&mut sum, &requests);
-            add(&mut sidecars, &requests);
-            raise(&mut peak, &sidecars);
-        } else {
-            let mut running = requests;
-            add(&mut running, &sidecars);
-            raise(&mut peak, &running);
-        }
+        amounts.map(read).collect()
     }
-    raise(&mut sum, &peak);
-    if let Some(resources) = spec.resources() {
-        for (name, text) in resources.requests().iter() {
-            if matches!(name, "cpu" | "memory") || name.starts_with("hugepages-") {
-                let resource = names.resource(name);
-                sum.insert(resource, amount(resource, text));
+}
+
+/// Sums of cpu and memory with the defaults for containers that request none.
+struct NonZero;
+
+/// Milli-cores and bytes; `None` where nothing is said.
+#[derive(Default)]
+struct Compute([Option<i64>; 2]);
+
+impl Compute {
+    fn merge(&mut self, other: &Self, merge: impl Fn(Option<i64>, i64) -> Option<i64>) {
+        for (have, other) in self.0.iter_mut().zip(other.0) {
+            if let Some(other) = other {
+                *have = merge(*have, other);
             }
         }
     }
-    add(&mut sum, &amounts(spec.overhead(), names));
-    sum
+}
+
+impl ResourceList for Compute {
+    fn add(&mut self, more: &Self) {
+        self.merge(more, |have, more| Some(have.unwrap_or(0).saturating_add(more)));
+    }
+
+    fn add_where_some(&mut self, more: &Self) {
+        self.merge(more, |have, more| have.map(|have| if have > 0 { have.saturating_add(more) } else { have }));
+    }
+
+    fn raise(&mut self, least: &Self) {
+        self.merge(least, |have, least| have.max(Some(least)));
+    }
+
+    fn replace(&mut self, with: Self) {
+        self.merge(&with, |_, with| Some(with));
+    }
+}
+
+impl Accounting for NonZero {
+    type List = Compute;
+
+    fn read<'a>(&self, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> Compute {
+        let mut compute = Compute::default();
+        for (name, text) in amounts {
+            match name {
+                "cpu" => compute.0[0] = Some(amount(Res::CPU, text)),
+                "memory" => compute.0[1] = Some(amount(Res::MEMORY, text)),
+                _ => {}
+            }
+        }
+        compute
+    }
+
+    fn fill_in(&self, container: &mut Compute) {
+        for (amount, unset) in container.0.iter_mut().zip([UNSET_CPU, UNSET_MEMORY]) {
+            amount.get_or_insert(unset);
+        }
+    }
 }
 
 /// What the pod requests, and cpu and memory with the defaults for containers that request none.
 pub(super) fn of(pod: Pod<'_>, names: &Interner) -> (Requests, [i64; 2]) {
-    let requests = total(pod, names, &[]);
-    let filled = total(pod, names, &[(Res::CPU, UNSET_CPU), (Res::MEMORY, UNSET_MEMORY)]);
-    let nonzero = [Res::CPU, Res::MEMORY].map(|resource| filled.get(&resource).copied().unwrap_or(0));
-    (listed(&requests), nonzero)
+    let sum = Sum::new(pod.spec(), Side::Requests).with_status(pod.status());
+    let nonzero = sum.total(&NonZero).0.map(Option::unwrap_or_default);
+    (listed(&sum.total(&Columns(names))), nonzero)
 }

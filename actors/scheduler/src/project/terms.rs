@@ -1,5 +1,6 @@
 //! Selectors, affinity terms and spread constraints as the scheduler reads them.
 
+use oarlock_pods::node_affinity::{self, Field};
 use oarlock_schema::views::core_v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, TopologySpreadConstraint,
 };
@@ -70,36 +71,24 @@ pub(super) fn pod_term(term: PodAffinityTerm<'_>, namespace: Sym, names: &Intern
 }
 
 fn node_requirement(expression: NodeSelectorRequirement<'_>, names: &Interner) -> Option<Requirement> {
-    let number = || expression.values().get(0).filter(|_| expression.values().len() == 1)?.parse().ok();
-    let op = match expression.operator() {
-        "In" => Op::In(values(expression.values(), names)),
-        "NotIn" => Op::NotIn(values(expression.values(), names)),
-        "Exists" => Op::Exists,
-        "DoesNotExist" => Op::DoesNotExist,
-        "Gt" => Op::Gt(number()?),
-        "Lt" => Op::Lt(number()?),
-        _ => return None,
-    };
+    let op = node_affinity::op(expression)?.map(|all| values(all, names));
     Some(Requirement { key: names.intern(expression.key()), op })
 }
 
 /// One term of a node selector. A term without any requirement matches no node, one that cannot be parsed neither.
 pub(super) fn node_term(term: NodeSelectorTerm<'_>, names: &Interner) -> NodeTerm {
     let never = NodeTerm { never: true, ..NodeTerm::default() };
-    if term.match_expressions().is_empty() && term.match_fields().is_empty() {
+    if node_affinity::is_empty(term) {
         return never;
     }
     let labels: Option<Vec<_>> =
         term.match_expressions().iter().map(|expression| node_requirement(expression, names)).collect();
     let mut fields = Vec::new();
-    for field in term.match_fields().iter() {
-        let value = field.values().get(0).filter(|_| field.values().len() == 1);
-        let (Some(value), wanted @ ("In" | "NotIn")) = (value, field.operator()) else { return never };
-        if field.key() == "metadata.name" {
-            fields.push(NameField { wanted: wanted == "In", name: names.intern(value) });
-        } else if wanted == "In" {
-            // Nodes have no other field, so none is equal to anything.
-            return never;
+    for requirement in term.match_fields().iter() {
+        match node_affinity::field(requirement) {
+            Field::Name { wanted, name } => fields.push(NameField { wanted, name: names.intern(name) }),
+            Field::Always => {}
+            Field::Never => return never,
         }
     }
     labels.map_or(never, |labels| NodeTerm { labels: labels.into(), fields: fields.into(), never: false })

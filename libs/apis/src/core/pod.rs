@@ -1,7 +1,8 @@
 //! Pod: what is filled in only for pods, not for the templates that they are made from.
 
-use oarlock_meta::Quantity;
-use oarlock_schema::views::core_v1::{Container, ContainerMut, ContainerPortMut, PodMut, PodSpec, PodSpecMut};
+use oarlock_pods::amounts::Quantities;
+use oarlock_pods::{Side, Sum, pod_level};
+use oarlock_schema::views::core_v1::{ContainerMut, ContainerPortMut, PodMut, PodSpec, PodSpecMut};
 use oarlock_schema::{Map, Struct, Value};
 
 /// Upstream `SetDefaults_Pod`.
@@ -20,7 +21,7 @@ pub fn default(node: &mut Struct) {
         }
     }
     if spec.read().resources().is_some() {
-        pod_level(&mut spec);
+        whole(&mut spec);
     }
     if spec.read().enable_service_links().is_none() {
         spec.set_enable_service_links(true);
@@ -66,15 +67,10 @@ fn merge_absent<'a>(resources: &mut Struct, field: &str, entries: impl Iterator<
     }
 }
 
-/// Resources that a whole pod may ask for (KEP-2837).
-fn for_pods(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
-}
-
 /// Pod-level requests and limits follow from those of the containers (KEP-2837).
-fn pod_level(spec: &mut PodSpecMut<'_>) {
-    let huge = aggregate(spec.read(), true);
-    let requests = aggregate(spec.read(), false);
+fn whole(spec: &mut PodSpecMut<'_>) {
+    let huge = aggregate(spec.read(), Side::Limits);
+    let requests = aggregate(spec.read(), Side::Requests);
     let node = spec.resources_mut().node();
     let has = |node: &Struct, field: &str| node.get(field).and_then(Value::as_map).is_some_and(|m| !m.is_empty());
     if !has(node, "limits") && !has(node, "requests") {
@@ -90,62 +86,11 @@ fn pod_level(spec: &mut PodSpecMut<'_>) {
     let overcommitted = requests.iter().filter(|(k, _)| matches!(*k, "cpu" | "memory")).map(|(k, v)| (k, v.clone()));
     merge_absent(node, "requests", overcommitted);
     let limits = node.get("limits").and_then(Value::as_map).cloned().unwrap_or_default();
-    merge_absent(node, "requests", limits.iter().filter(|(k, _)| for_pods(k)).map(|(k, v)| (k, v.clone())));
+    merge_absent(node, "requests", limits.iter().filter(|(k, _)| pod_level::supports(k)).map(|(k, v)| (k, v.clone())));
 }
 
 /// What the containers need at once, as a list of resources.
-fn aggregate(spec: PodSpec<'_>, limits: bool) -> Map {
-    total(spec, limits).0.iter().map(|(k, v)| (k.as_str(), Value::from(v.canonical()))).collect()
-}
-
-/// What the containers need at once: the running ones together, or one init container with the sidecars started before it (upstream
-/// `AggregateContainerRequests`, `AggregateContainerLimits`).
-pub(super) fn total(spec: PodSpec<'_>, limits: bool) -> Sum {
-    let mut running = Sum::default();
-    for container in spec.containers().iter() {
-        running.add(amounts(container, limits));
-    }
-    let (mut sidecars, mut peak) = (Sum::default(), Sum::default());
-    for container in spec.init_containers().iter() {
-        if container.restart_policy() == Some("Always") {
-            running.add(amounts(container, limits));
-            sidecars.add(amounts(container, limits));
-            peak.raise(&sidecars);
-        } else {
-            let mut moment = sidecars.clone();
-            moment.add(amounts(container, limits));
-            peak.raise(&moment);
-        }
-    }
-    running.raise(&peak);
-    running
-}
-
-fn amounts(container: Container<'_>, limits: bool) -> impl Iterator<Item = (&str, &str)> {
-    let resources = container.resources();
-    if limits { resources.limits() } else { resources.requests() }.iter()
-}
-
-/// Amounts by resource.
-#[derive(Clone, Default)]
-pub(super) struct Sum(pub(super) std::collections::BTreeMap<String, Quantity>);
-
-impl Sum {
-    fn add<'a>(&mut self, entries: impl Iterator<Item = (&'a str, &'a str)>) {
-        for (key, text) in entries {
-            let Ok(quantity) = Quantity::parse(text) else { continue };
-            match self.0.get_mut(key) {
-                Some(sum) => *sum = sum.plus(&quantity),
-                None => drop(self.0.insert(key.to_owned(), quantity)),
-            }
-        }
-    }
-    fn raise(&mut self, other: &Self) {
-        for (key, quantity) in &other.0 {
-            let entry = self.0.entry(key.clone()).or_insert_with(|| quantity.clone());
-            if quantity > entry {
-                *entry = quantity.clone();
-            }
-        }
-    }
+fn aggregate(spec: PodSpec<'_>, side: Side) -> Map {
+    let sum = Sum::new(spec, side).of_containers(&Quantities);
+    sum.iter().map(|(name, amount)| (name, Value::from(amount.canonical()))).collect()
 }

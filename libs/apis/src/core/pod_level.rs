@@ -1,9 +1,11 @@
 //! Resources of a pod as a whole, and how they agree with those of its containers (KEP-2837).
 
 use oarlock_meta::{ErrorList, FieldError, Path, Quantity};
+use oarlock_pods::amounts::Quantities;
+use oarlock_pods::{Side, Sum};
 use oarlock_schema::views::core_v1::{PodSpec, ResourceRequirements};
 
-use super::{pod, resources};
+use super::resources;
 
 /// Upstream `validatePodResources`.
 pub(super) fn validate(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
@@ -25,12 +27,11 @@ pub(super) fn validate(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorLis
 /// `validatePodResourceConsistency`).
 fn consistency(spec: PodSpec<'_>, own: ResourceRequirements<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let more = |amount: &Quantity, pod: &str| Quantity::parse(pod).is_ok_and(|pod| *amount > pod);
-    let sums = [("requests", own.requests(), false), ("limits", own.limits(), true)];
-    for (field, amounts, limits) in sums {
-        let list = path.child(field);
-        for (resource, sum) in &pod::total(spec, limits).0 {
+    for (field, side) in [("requests", Side::Requests), ("limits", Side::Limits)] {
+        let (list, amounts) = (path.child(field), side.of(own));
+        for (resource, sum) in Sum::new(spec, side).of_containers(&Quantities).iter() {
             // Only huge pages cannot be overcommitted.
-            if limits && !resource.starts_with("hugepages-") {
+            if side == Side::Limits && !resource.starts_with("hugepages-") {
                 continue;
             }
             if let Some(have) = amounts.get(resource).filter(|have| more(sum, have)) {

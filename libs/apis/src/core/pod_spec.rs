@@ -1,6 +1,7 @@
 //! PodSpec, in pods and in templates.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_pods::sidecar::is_sidecar;
 use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, PodSpec, PodSpecMut};
@@ -83,7 +84,7 @@ fn containers(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         common(spec, one, &known, &mut names, &at, errors);
         // Init containers run one after the other, so each may have the same ports.
         conflicts(one, &mut Seen::new(), &at, errors);
-        if one.restart_policy() == Some("Always") {
+        if is_sidecar(one) {
             probe::of_container(one, spec.termination_grace_period_seconds(), &at, errors);
             continue;
         }

@@ -1,5 +1,6 @@
 //! Pods: what of all the containers' states is worth one word.
 
+use oarlock_pods::{conditions, sidecar, termination};
 use oarlock_schema::Value;
 use oarlock_schema::views::core_v1::{ContainerStateTerminated, ContainerStatus, Pod, PodSpec, PodStatus};
 
@@ -44,10 +45,10 @@ impl<'a> Restarts<'a> {
 pub(super) fn pod(pod: Pod<'_>, now: Now) -> Row {
     let (meta, spec, status) = (pod.metadata(), pod.spec(), pod.status());
     let mut summary = init_containers(spec, status);
-    if !summary.initializing || is_true(status, "Initialized", true) {
+    if !summary.initializing || conditions::is_true(status, "Initialized") {
         main_containers(status, &mut summary);
     }
-    let terminal = matches!(status.phase(), "Succeeded" | "Failed");
+    let terminal = termination::has_ended(status);
     if meta.deletion_timestamp().is_some() {
         if status.reason() == "NodeLost" {
             summary.reason = "Unknown".into();
@@ -55,8 +56,7 @@ pub(super) fn pod(pod: Pod<'_>, now: Now) -> Row {
             summary.reason = "Terminating".into();
         }
     }
-    let sidecars = spec.init_containers().iter().filter(|c| c.restart_policy() == Some("Always")).count();
-    let containers = spec.containers().len() + sidecars;
+    let containers = sidecar::long_running(spec).count();
     let ip = or(status.pod_ip(), status.pod_ips().get(0).map_or("", |ip| ip.ip()));
     Row {
         cells: cells![
@@ -91,8 +91,7 @@ fn init_containers<'a>(spec: PodSpec<'a>, status: PodStatus<'a>) -> Summary<'a> 
     };
     for (i, container) in status.init_container_statuses().iter().enumerate() {
         summary.restarts.add(container);
-        let declared = spec.init_containers().iter().rfind(|c| c.name() == container.name());
-        let sidecar = declared.is_some_and(|c| c.restart_policy() == Some("Always"));
+        let sidecar = sidecar::has_sidecar(spec, container.name());
         if sidecar {
             summary.sidecars.add(container);
         }
@@ -136,7 +135,7 @@ fn main_containers<'a>(status: PodStatus<'a>, summary: &mut Summary<'a>) {
     }
     // Some containers being through does not make the pod so.
     if summary.reason == "Completed" {
-        if running && is_true(status, "Ready", false) {
+        if running && any_ready(status) {
             summary.reason = "Running".into();
         } else if !error.is_empty() {
             summary.reason = error;
@@ -154,11 +153,9 @@ fn exit_word(ended: ContainerStateTerminated<'_>) -> String {
     }
 }
 
-/// Whether a condition is true; of several of one type the first counts, or any.
-fn is_true(status: PodStatus<'_>, condition: &str, first: bool) -> bool {
-    let mut same = status.conditions().iter().filter(|c| c.type_() == condition);
-    let fulfilled = |status: &str| status == "True";
-    if first { same.next().is_some_and(|c| fulfilled(c.status())) } else { same.any(|c| fulfilled(c.status())) }
+/// Whether any condition of readiness is true: upstream's printer does not stop at the first, as other readers do.
+fn any_ready(status: PodStatus<'_>) -> bool {
+    status.conditions().iter().any(|c| c.type_() == "Ready" && c.status() == "True")
 }
 
 fn gates(spec: PodSpec<'_>, status: PodStatus<'_>) -> Value {
@@ -166,6 +163,6 @@ fn gates(spec: PodSpec<'_>, status: PodStatus<'_>) -> Value {
     if gates.is_empty() {
         return NONE.into();
     }
-    let open = gates.iter().filter(|gate| is_true(status, gate.condition_type(), true)).count();
+    let open = gates.iter().filter(|gate| conditions::is_true(status, gate.condition_type())).count();
     format!("{open}/{}", gates.len()).into()
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use oarlock_contracts::Method;
+use oarlock_contracts::etcd::{Auth, AuthenticateRequest, Watch, WatchRequest, WatchResponse};
 use oarlock_seeded_bug::seeded_bug;
 use parking_lot::Mutex;
 use prost::Message;
@@ -16,7 +18,6 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, ConnectError, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use super::messages::{AuthenticateRequest, AuthenticateResponse, WatchRequest, WatchResponse};
 use super::options::Options;
 use crate::Error;
 
@@ -90,7 +91,7 @@ impl Members {
     }
 
     /// A request that may not be made twice: it goes on to another member only when the one before cannot have acted.
-    pub(crate) async fn write<Q, R>(&self, method: &'static str, message: Q) -> Result<R, Failure>
+    pub(crate) async fn write<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<R, Failure>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -99,7 +100,7 @@ impl Members {
     }
 
     /// A request that may be made any number of times.
-    pub(crate) async fn read<Q, R>(&self, method: &'static str, message: Q) -> Result<R, Failure>
+    pub(crate) async fn read<Q, R>(&self, method: Method<Q, R>, message: Q) -> Result<R, Failure>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -108,7 +109,7 @@ impl Members {
     }
 
     /// A request to the member with this endpoint, and to no other.
-    pub(crate) async fn read_at<Q, R>(&self, endpoint: &str, method: &'static str, message: Q) -> Result<R, Failure>
+    pub(crate) async fn read_at<Q, R>(&self, endpoint: &str, method: Method<Q, R>, message: Q) -> Result<R, Failure>
     where
         Q: Message + 'static,
         R: Message + Default + 'static,
@@ -135,7 +136,7 @@ impl Members {
             let request = self.signed(member, requests).await?;
             let mut grpc = Grpc::new(member.channel.clone()).max_decoding_message_size(usize::MAX);
             grpc.ready().await.map_err(|error| Failure::Unsent(chain(&error)))?;
-            let path = PathAndQuery::from_static("/etcdserverpb.Watch/Watch");
+            let path = PathAndQuery::from_static(Watch::WATCH.path());
             grpc.streaming(request, path, ProstCodec::default()).await.map_err(|status| failure(member, status))
         };
         match timeout(READ, open).await {
@@ -165,7 +166,7 @@ impl Members {
         self.members.get(at % self.members.len()).ok_or_else(|| Failure::Unsent("there is no member".into()))
     }
 
-    async fn ask<Q, R>(&self, method: &'static str, message: Q, limit: Duration, again: bool) -> Result<R, Failure>
+    async fn ask<Q, R>(&self, method: Method<Q, R>, message: Q, limit: Duration, again: bool) -> Result<R, Failure>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -183,14 +184,14 @@ impl Members {
             if tried > self.members.len() || (!again && matches!(failure, Failure::Unanswered(_))) {
                 return Err(failure);
             }
-            tracing::debug!(?failure, method, "asking another etcd member");
+            tracing::debug!(?failure, ?method, "asking another etcd member");
         }
     }
 
     async fn attempt<Q, R>(
         &self,
         member: &Member,
-        method: &'static str,
+        method: Method<Q, R>,
         message: Q,
         limit: Duration,
     ) -> Result<R, Failure>
@@ -225,8 +226,7 @@ impl Members {
                 Some(token) => token,
                 None => {
                     let login = Request::new(login.clone());
-                    let answer: AuthenticateResponse =
-                        call(member, "/etcdserverpb.Auth/Authenticate", login).await.map_err(unsent)?;
+                    let answer = call(member, Auth::AUTHENTICATE, login).await.map_err(unsent)?;
                     let token = MetadataValue::try_from(answer.token)
                         .map_err(|error| Failure::Unsent(format!("etcd {}: {error}", member.endpoint)))?;
                     *self.token.lock() = Some(token.clone());
@@ -247,14 +247,14 @@ fn unsent(failure: Failure) -> Failure {
     }
 }
 
-async fn call<Q, R>(member: &Member, method: &'static str, request: Request<Q>) -> Result<R, Failure>
+async fn call<Q, R>(member: &Member, method: Method<Q, R>, request: Request<Q>) -> Result<R, Failure>
 where
     Q: Message + 'static,
     R: Message + Default + 'static,
 {
     let mut grpc = Grpc::new(member.channel.clone()).max_decoding_message_size(usize::MAX);
     grpc.ready().await.map_err(|error| Failure::Unsent(format!("etcd {}: {}", member.endpoint, chain(&error))))?;
-    let answer = grpc.unary(request, PathAndQuery::from_static(method), ProstCodec::<Q, R>::default()).await;
+    let answer = grpc.unary(request, PathAndQuery::from_static(method.path()), ProstCodec::<Q, R>::default()).await;
     answer.map(tonic::Response::into_inner).map_err(|status| failure(member, status))
 }
 

@@ -5,14 +5,13 @@
 //! API servers have them. What was before the base was written is another history, and counts as compacted.
 
 use bytes::Bytes;
+use oarlock_contracts::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
+use oarlock_contracts::etcd::request_op::Request;
+use oarlock_contracts::etcd::{Compare, Kv, PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest};
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
 
 use super::client::Failure;
-use super::messages::{
-    Compare, CompareResult, CompareTarget, Op, PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest,
-    TxnResponse, With,
-};
 use super::shared::Shared;
 use crate::Error;
 
@@ -33,7 +32,7 @@ pub(crate) struct History {
 impl History {
     /// The history that answered, and etcd's revision.
     fn of(answer: &RangeResponse) -> Result<(Self, i64), Error> {
-        let header = answer.header.clone().unwrap_or_default();
+        let header = answer.header.unwrap_or_default();
         let mut history = Self { cluster: header.cluster_id, ..Self::default() };
         if let Some(kv) = answer.kvs.first() {
             let base = std::str::from_utf8(&kv.value).ok().and_then(|text| text.parse().ok());
@@ -75,7 +74,7 @@ pub(crate) async fn look(shared: &Shared) -> Result<(History, Revision), Error> 
 
 async fn ask(shared: &Shared) -> Result<(History, i64), Error> {
     let range = RangeRequest { key: shared.layout.base(), ..RangeRequest::default() };
-    History::of(&shared.members.read("/etcdserverpb.KV/Range", range).await?)
+    History::of(&shared.members.read(Kv::RANGE, range).await?)
 }
 
 /// Finds out which history there is, and begins with it; the present is above everything that was seen before.
@@ -108,9 +107,7 @@ pub(crate) async fn raise(shared: &Shared, to: Revision) -> Result<Revision, Err
             return Ok(now);
         }
         let base = to.get().saturating_sub(u64::try_from(number).unwrap_or(0));
-        let answer: Result<TxnResponse, Failure> =
-            shared.members.write("/etcdserverpb.KV/Txn", rebase(shared.layout.base(), &history, base)).await;
-        match answer {
+        match shared.members.write(Kv::TXN, rebase(shared.layout.base(), &history, base)).await {
             Ok(_) => {}
             Err(Failure::Refused(status)) => return Err(shared.refused(&status, to)),
             Err(failure) => return Err(failure.into()),
@@ -125,9 +122,9 @@ fn rebase(key: Bytes, known: &History, base: u64) -> TxnRequest {
         result: CompareResult::Equal as i32,
         target: CompareTarget::Mod as i32,
         key: key.clone(),
-        with: Some(With::Mod(known.since)),
+        target_union: Some(TargetUnion::ModRevision(known.since)),
     };
-    let put = Op::Put(PutRequest { key, value: Bytes::from(base.to_string()) });
+    let put = Request::RequestPut(PutRequest { key, value: Bytes::from(base.to_string()) });
     TxnRequest { compare: vec![compare], success: vec![RequestOp { request: Some(put) }], failure: Vec::new() }
 }
 

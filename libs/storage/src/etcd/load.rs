@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use oarlock_contracts::etcd::{KeyValue, RangeRequest};
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
 
 use super::heads::{Head, Heads};
 use super::history::identify;
-use super::messages::{KeyValue, RangeRequest};
 use super::shared::{Found, Shared};
 use super::tail::{EtcdTail, compacted};
 use crate::{Error, Loaded, Piece, Record, Tail};

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use oarlock_contracts::etcd::{KeyValue, Kv, RangeRequest, RangeResponse, ResponseHeader};
 use oarlock_meta::Revision;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
@@ -12,7 +13,6 @@ use super::client::{Failure, Members};
 use super::heads::{Head, Heads};
 use super::history::{self, History};
 use super::layout::Layout;
-use super::messages::{KeyValue, RangeRequest, RangeResponse, ResponseHeader};
 use crate::{Error, Health, Key};
 
 /// What a range holds.
@@ -72,7 +72,7 @@ impl Shared {
         self.check_known()?;
         let (history, before) = (self.history(), self.seen());
         let asked = history.revision(range.revision);
-        match self.members.read("/etcdserverpb.KV/Range", range).await {
+        match self.members.read(Kv::RANGE, range).await {
             Ok(answer) => {
                 let RangeResponse { header, kvs, more } = answer;
                 let header = header.unwrap_or_default();

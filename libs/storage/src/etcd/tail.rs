@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use oarlock_contracts::etcd::watch_request::RequestUnion;
+use oarlock_contracts::etcd::{Event, KeyValue, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse};
 use oarlock_meta::Revision;
 use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::{mpsc, watch};
@@ -16,9 +18,6 @@ use tonic::Streaming;
 
 use super::heads::{Before, Heads};
 use super::history::History;
-use super::messages::{
-    Event, KeyValue, WatchCreateRequest, WatchOp, WatchProgressRequest, WatchRequest, WatchResponse,
-};
 use super::shared::Shared;
 use crate::{Error, Record, Tail, TailBatch};
 
@@ -52,7 +51,7 @@ impl EtcdTail {
         let (key, range_end) = shared.layout.range();
         let start_revision = history.number(heads.at.next());
         let create = WatchCreateRequest { key, range_end, start_revision, progress_notify: false };
-        let (requests, stream) = shared.members.watch(request(WatchOp::Create(create))).await?;
+        let (requests, stream) = shared.members.watch(request(RequestUnion::CreateRequest(create))).await?;
         let (wanted, progress) = (shared.wanted.subscribe(), heads.at);
         Ok(Self {
             shared,
@@ -110,7 +109,7 @@ impl EtcdTail {
         }
         self.asked = Some((first, now));
         // Full: as many are on their way.
-        let _full = self.requests.try_send(request(WatchOp::Progress(WatchProgressRequest {})));
+        let _full = self.requests.try_send(request(RequestUnion::ProgressRequest(WatchProgressRequest {})));
         Ok(Some(now + ASK))
     }
 
@@ -209,22 +208,22 @@ impl Drop for EtcdTail {
     }
 }
 
-fn request(op: WatchOp) -> WatchRequest {
-    WatchRequest { request: Some(op) }
+fn request(union: RequestUnion) -> WatchRequest {
+    WatchRequest { request_union: Some(union) }
 }
 
 /// The newest compaction, which only the refusal of a watch from the beginning tells.
 pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
     // A key that no one has.
     let create = WatchCreateRequest { key: "\0".into(), start_revision: 1, ..WatchCreateRequest::default() };
-    let (requests, mut stream) = shared.members.watch(request(WatchOp::Create(create))).await?;
+    let (requests, mut stream) = shared.members.watch(request(RequestUnion::CreateRequest(create))).await?;
     let told = async {
         loop {
             let ask = tokio::time::timeout(ASK, stream.message()).await;
             let message = match ask {
                 Ok(message) => message.map_err(|status| Error::Unavailable(status.message().to_owned()))?,
                 Err(_) => {
-                    let _full = requests.try_send(request(WatchOp::Progress(WatchProgressRequest {})));
+                    let _full = requests.try_send(request(RequestUnion::ProgressRequest(WatchProgressRequest {})));
                     continue;
                 }
             };
@@ -238,7 +237,7 @@ pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
             if !message.created {
                 return Ok(Revision::ZERO);
             }
-            let _full = requests.try_send(request(WatchOp::Progress(WatchProgressRequest {})));
+            let _full = requests.try_send(request(RequestUnion::ProgressRequest(WatchProgressRequest {})));
         }
     };
     let told = tokio::time::timeout(STALE, told).await;

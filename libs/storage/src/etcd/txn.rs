@@ -1,14 +1,16 @@
 //! Writes as etcd transactions, and their answers. Pure.
 
 use bytes::Bytes;
+use oarlock_contracts::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
+use oarlock_contracts::etcd::request_op::Request;
+use oarlock_contracts::etcd::response_op::Response;
+use oarlock_contracts::etcd::{
+    Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, ResponseOp, TxnRequest, TxnResponse,
+};
 use oarlock_meta::Revision;
 
 use super::history::History;
 use super::layout::Layout;
-use super::messages::{
-    Compare, CompareResult, CompareTarget, DeleteRangeRequest, Done, Op, PutRequest, RangeRequest, RequestOp,
-    ResponseOp, TxnRequest, TxnResponse, With,
-};
 use crate::heads::refusal;
 use crate::{Append, Expect, GroupOutcome};
 
@@ -34,8 +36,8 @@ pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> T
             txn.failure.push(look(claim));
         }
         txn.success.push(op(match &append.value {
-            Some(value) => Op::Put(PutRequest { key, value: value.clone() }),
-            None => Op::Delete(DeleteRangeRequest { key }),
+            Some(value) => Request::RequestPut(PutRequest { key, value: value.clone() }),
+            None => Request::RequestDeleteRange(DeleteRangeRequest { key }),
         }));
     }
     txn
@@ -63,33 +65,34 @@ pub(crate) fn outcome(history: &History, group: &[Append], answer: &TxnResponse)
 }
 
 fn modified(key: Bytes, result: CompareResult, number: i64) -> Compare {
-    let with = Some(With::Mod(number));
-    Compare { result: result as i32, target: CompareTarget::Mod as i32, key, with }
+    let target_union = Some(TargetUnion::ModRevision(number));
+    Compare { result: result as i32, target: CompareTarget::Mod as i32, key, target_union }
 }
 
 fn look(key: Bytes) -> RequestOp {
-    op(Op::Range(RangeRequest { key, keys_only: true, ..RangeRequest::default() }))
+    op(Request::RequestRange(RangeRequest { key, keys_only: true, ..RangeRequest::default() }))
 }
 
-fn op(op: Op) -> RequestOp {
-    RequestOp { request: Some(op) }
+fn op(request: Request) -> RequestOp {
+    RequestOp { request: Some(request) }
 }
 
 fn at(history: &History, response: &ResponseOp) -> Option<Revision> {
-    let Some(Done::Range(range)) = &response.response else { return None };
+    let Some(Response::ResponseRange(range)) = &response.response else { return None };
     range.kvs.first().map(|kv| history.revision(kv.mod_revision))
 }
 
 #[cfg(test)]
 mod tests {
+    use oarlock_contracts::etcd::{KeyValue, RangeResponse, ResponseHeader};
+
     use super::*;
-    use crate::etcd::messages::{KeyValue, RangeResponse, ResponseHeader};
     use crate::{Cause, Fence, Key};
 
     fn seen(mod_revision: Option<i64>) -> ResponseOp {
         let kvs =
             mod_revision.map(|mod_revision| KeyValue { mod_revision, ..KeyValue::default() }).into_iter().collect();
-        ResponseOp { response: Some(Done::Range(RangeResponse { kvs, ..RangeResponse::default() })) }
+        ResponseOp { response: Some(Response::ResponseRange(RangeResponse { kvs, ..RangeResponse::default() })) }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use oarlock_apiserver::streaming::{Kubelets, LocalKubelets};
+use oarlock_apiserver::kubelets::{Kubelets, LocalKubelets};
 use oarlock_pki::{Pki, PrivateKeyDer, parse_chain};
 use rustls_pki_types::pem::PemObject;
 

@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use oarlock_contracts::etcd::TxnResponse;
 use parking_lot::Mutex;
 use prost::Message as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -32,13 +33,6 @@ struct Wire {
     silent: watch::Sender<bool>,
     /// Transactions that etcd has refused, as they were asked.
     refused: Arc<Mutex<Vec<Bytes>>>,
-}
-
-/// What is read of the answer to a transaction.
-#[derive(prost::Message)]
-struct Answer {
-    #[prost(bool, tag = "2")]
-    succeeded: bool,
 }
 
 impl Teller {
@@ -108,7 +102,7 @@ impl Wire {
                 let trailers = body.trailers().cloned();
                 let told = body.to_bytes();
                 // Behind gRPC's own five bytes; where there are none, nothing was decided.
-                if matches!(told.get(5..).map(Answer::decode), Some(Ok(Answer { succeeded: false }))) {
+                if matches!(told.get(5..).map(TxnResponse::decode), Some(Ok(TxnResponse { succeeded: false, .. }))) {
                     self.refused.lock().push(asked);
                 }
                 let whole = Full::new(told).with_trailers(async { trailers.map(Ok) });

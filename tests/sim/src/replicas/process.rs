@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use oarlock_apiserver::streaming::Kubelets;
+use oarlock_apiserver::kubelets::Kubelets;
 use oarlock_apiserver::{Assembly, Config, InProcess, Server, assemble};
 use oarlock_auth::{Authenticators, UserInfo};
 use oarlock_pki::{Pki, ServingNames, SigningKey, UnixTime};

@@ -5,8 +5,8 @@ use oarlock_meta::Quantity;
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{LimitRange, PersistentVolumeClaim, Pod};
 
-use crate::amounts::Amounts;
-use crate::pod_amounts::{self, Basis, Side};
+use oarlock_pods::amounts::Quantities;
+use oarlock_pods::{Amounts, Side, Sum};
 
 /// One item of a limit range.
 #[derive(Debug)]
@@ -42,12 +42,12 @@ pub(super) fn pod(pod: Pod<'_>, limits: &[Limit]) -> Vec<String> {
         match limit.kind.as_str() {
             "Container" => {
                 for container in spec.containers().iter().chain(spec.init_containers().iter()) {
-                    let half = |side| pod_amounts::half(container.resources(), side);
-                    check(limit, &half(Side::Requests), &half(Side::Limits), &mut errors);
+                    let own = |side: Side| Amounts::of(side.of(container.resources()));
+                    check(limit, &own(Side::Requests), &own(Side::Limits), &mut errors);
                 }
             }
             "Pod" => {
-                let whole = |side| pod_amounts::without_overhead(pod, side, Basis::Spec);
+                let whole = |side| Sum::new(spec, side).without_overhead(&Quantities);
                 check(limit, &whole(Side::Requests), &whole(Side::Limits), &mut errors);
             }
             _ => {}

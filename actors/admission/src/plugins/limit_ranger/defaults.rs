@@ -4,7 +4,7 @@ use oarlock_schema::views::core_v1::PodMut;
 use oarlock_schema::{Map, Obj, Str, Struct, Value};
 
 use super::constraints::Limit;
-use crate::amounts::Amounts;
+use oarlock_pods::Amounts;
 
 /// Tells what was filled in.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";

@@ -4,7 +4,7 @@ use oarlock_schema::Obj;
 
 use super::evaluator::Evaluator;
 use super::{hard, scopes, used};
-use crate::amounts::Amounts;
+use oarlock_pods::{Amounts, ResourceList};
 
 /// Whether an object falls under a quota.
 ///

@@ -5,7 +5,7 @@ use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::PersistentVolumeClaim;
 
 use super::usage::whole;
-use crate::amounts::Amounts;
+use oarlock_pods::{Amounts, ResourceList};
 
 const CLAIMS: &str = "persistentvolumeclaims";
 const STORAGE: &str = "requests.storage";

@@ -3,8 +3,8 @@
 use oarlock_schema::{Obj, Resource};
 
 use super::{claims, pods, usage};
-use crate::amounts::Amounts;
 use crate::attributes::{Attributes, Operation};
+use oarlock_pods::Amounts;
 
 /// How objects of a kind are counted.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{Container, Pod};
 
 use super::usage::whole;
-use crate::amounts::Amounts;
-use crate::pod_amounts::{self, Basis, Side};
+use oarlock_pods::amounts::Quantities;
+use oarlock_pods::{Amounts, Side, Sum, pod_level, termination};
 
 /// Resources that every container must name under a quota of them: an old rule that nobody may rely on for new ones.
 const MUST: &[&str] = &["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
@@ -40,7 +40,7 @@ fn is_extended(name: &str) -> bool {
 /// Under a quota of processor or memory every container says how much it needs, unless the pod says it as a whole.
 pub(super) fn must_specify(counted: &[&str], object: &Obj) -> Result<(), String> {
     let Some(pod) = object.view::<Pod<'_>>() else { return Ok(()) };
-    if pod_amounts::has_pod_level(pod) {
+    if pod_level::is_set(pod.spec()) {
         return Ok(());
     }
     let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -72,7 +72,8 @@ pub(super) fn usage(object: &Obj) -> Amounts {
     amounts.set("count/pods", whole(1));
     let Some(pod) = object.view::<Pod<'_>>().filter(|pod| !has_ended(*pod)) else { return amounts };
     amounts.set("pods", whole(1));
-    for (name, amount) in pod_amounts::pod(pod, Side::Requests, Basis::SpecAndStatus).iter() {
+    let sum = |side| Sum::new(pod.spec(), side).with_status(pod.status()).total(&Quantities);
+    for (name, amount) in sum(Side::Requests).iter() {
         if native(name) || is_huge_page(name) {
             amounts.set(name, amount.clone());
         }
@@ -80,9 +81,7 @@ pub(super) fn usage(object: &Obj) -> Amounts {
             amounts.set(format_compact!("requests.{name}"), amount.clone());
         }
     }
-    for (name, amount) in
-        pod_amounts::pod(pod, Side::Limits, Basis::SpecAndStatus).iter().filter(|(name, _)| native(name))
-    {
+    for (name, amount) in sum(Side::Limits).iter().filter(|(name, _)| native(name)) {
         amounts.set(format_compact!("limits.{name}"), amount.clone());
     }
     amounts
@@ -90,7 +89,7 @@ pub(super) fn usage(object: &Obj) -> Amounts {
 
 /// A pod that is done, or whose node has let its grace period pass, uses nothing any more.
 fn has_ended(pod: Pod<'_>) -> bool {
-    if matches!(pod.status().phase(), "Succeeded" | "Failed") {
+    if termination::has_ended(pod.status()) {
         return true;
     }
     let meta = pod.metadata();

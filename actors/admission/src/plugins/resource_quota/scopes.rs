@@ -1,7 +1,7 @@
 //! Scopes: which objects a quota is about (upstream `core.ResourceQuotaScope`).
 
 use compact_str::CompactString;
-use oarlock_registry::kinds::core::pod::qos_class;
+use oarlock_pods::{QosClass, qos};
 use oarlock_schema::Obj;
 use oarlock_schema::views::core_v1::{PersistentVolumeClaim, Pod, PodAffinityTerm, ResourceQuota};
 
@@ -77,8 +77,7 @@ impl Scope {
 
 /// By the class that the pod was given, which a resize does not change.
 fn best_effort(pod: Pod<'_>) -> bool {
-    let given = pod.status().qos_class();
-    (if given.is_empty() { qos_class(pod) } else { given }) == "BestEffort"
+    qos::of(pod) == QosClass::BestEffort
 }
 
 fn looks_into_other_namespaces(pod: Pod<'_>) -> bool {

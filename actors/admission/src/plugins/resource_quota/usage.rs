@@ -6,7 +6,7 @@ use oarlock_meta::quantity::Format;
 use oarlock_schema::views::core_v1::Service;
 use oarlock_schema::{Obj, Resource, Value};
 
-use crate::amounts::Amounts;
+use oarlock_pods::{Amounts, ResourceList};
 
 const DEVICE_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
 const DEVICE_CLAIMS: &str = "count/resourceclaims.resource.k8s.io";

@@ -116,7 +116,7 @@ impl Allocation {
         obj.set_name("range", format!("{}-{}", self.low, self.high));
         let number: Vec<u8> = self.bits.iter().rev().skip_while(|byte| **byte == 0).copied().collect();
         obj.set_name("data", STANDARD.encode(number));
-        let encoded = crate::stages::encode(&self.key, &mut obj);
+        let encoded = oarlock_registry::stored::encode(&self.key, &mut obj);
         Some(match self.revision {
             Some(revision) => Append::update(self.key.clone(), revision, encoded.value),
             None => Append::create(self.key.clone(), encoded.value),

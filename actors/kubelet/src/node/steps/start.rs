@@ -89,7 +89,13 @@ impl Start {
             }
             _ => None,
         };
-        let config = ContainerConfig { spec, attempt: self.attempt, image_ref: image.own.clone(), full };
+        let config = ContainerConfig {
+            name: spec.name.clone(),
+            attempt: self.attempt,
+            image_ref: image.own.clone(),
+            first_probe: spec.first_probe,
+            full,
+        };
         let id = runtime.create_container(&self.sandbox, &config, &self.subject.config).await.map_err(create_error)?;
         self.tell(false, "Created", "Container created".to_owned());
         let start_error = |error: cri::Error| {
@@ -98,7 +104,7 @@ impl Start {
         };
         runtime.start_container(&id).await.map_err(start_error)?;
         self.tell(false, "Started", "Container started".to_owned());
-        self.post_start(&config.spec, &id).await;
+        self.post_start(&spec, &id).await;
         runtime.container_status(&id).await.map_err(start_error)
     }
 

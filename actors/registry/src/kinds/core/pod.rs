@@ -2,10 +2,11 @@
 
 mod resize;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
-use oarlock_meta::{ErrorList, Quantity};
-use oarlock_schema::views::core_v1::{Pod, PodMut, ResourceRequirements};
+use oarlock_meta::ErrorList;
+use oarlock_pods::{QosClass, qos, termination};
+use oarlock_schema::views::core_v1::{Pod, PodMut};
 use oarlock_schema::{Obj, Struct, Value, type_named};
 
 use self::resize::resized;
@@ -20,11 +21,11 @@ impl Strategy for PodStrategy {
     fn prepare_create(&self, request: &Request<'_>, obj: &mut Obj) {
         prepare::reset_for_create(request.resource, obj);
         oarlock_apis::core::label_keys::merge(obj);
-        let qos = obj.view::<Pod<'_>>().map_or("BestEffort", qos_class);
+        let class = obj.view::<Pod<'_>>().map_or(QosClass::BestEffort, |pod| qos::computed(pod.spec()));
         let gated = obj.view::<Pod<'_>>().is_some_and(|p| !p.spec().scheduling_gates().is_empty());
         let mut pod = PodMut::new(obj);
         let mut status = pod.status_mut();
-        status.set_phase("Pending").set_qos_class(qos);
+        status.set_phase("Pending").set_qos_class(class.as_str());
         if gated {
             status.conditions_mut().extend(scheduling_gated(request.now));
         }
@@ -58,8 +59,7 @@ impl Strategy for PodStrategy {
     fn grace(&self, obj: &Obj, requested: Option<i64>) -> Grace {
         let Some(pod) = obj.view::<Pod<'_>>() else { return Grace::NotGraceful };
         let never_ran = pod.spec().node_name().is_empty();
-        let over = matches!(pod.status().phase(), "Succeeded" | "Failed");
-        if never_ran || over {
+        if never_ran || termination::has_ended(pod.status()) {
             return Grace::Seconds(0);
         }
         let seconds = requested.or(pod.spec().termination_grace_period_seconds()).unwrap_or(0);
@@ -133,78 +133,4 @@ fn scheduling_gated(now: &str) -> Option<Value> {
     condition.set_name("message", "Scheduling is blocked due to non-empty scheduling gates");
     condition.set_name("lastTransitionTime", now);
     Some(Value::Struct(condition))
-}
-
-/// Quality of service: Guaranteed when cpu and memory are limited in all containers and the requests equal the limits in total, BestEffort when nothing is
-/// requested or limited, else Burstable. Pod-level resources, where there are any, count instead of the containers' (upstream `ComputePodQOS`, KEP-2837).
-#[must_use]
-pub fn qos_class(pod: Pod<'_>) -> &'static str {
-    let spec = pod.spec();
-    let (mut requests, mut limits, mut all_limited) = (Compute::default(), Compute::default(), true);
-    let mut count = |resources: ResourceRequirements<'_>| {
-        add(&mut requests, resources.requests().iter());
-        all_limited &= add(&mut limits, resources.limits().iter()) == 2;
-    };
-    match spec.resources() {
-        Some(own) => count(own),
-        None => spec.containers().iter().chain(spec.init_containers().iter()).for_each(|c| count(c.resources())),
-    }
-    match (requests.is_empty() && limits.is_empty(), all_limited && requests == limits) {
-        (true, _) => "BestEffort",
-        (false, true) => "Guaranteed",
-        (false, false) => "Burstable",
-    }
-}
-
-/// Amounts of cpu and memory.
-type Compute = BTreeMap<&'static str, Quantity>;
-
-/// Adds the amounts that are more than nothing; returns how many there are.
-fn add<'a>(sum: &mut Compute, amounts: impl Iterator<Item = (&'a str, &'a str)>) -> usize {
-    let mut count = 0;
-    for (name, text) in amounts {
-        let Some(known) = ["cpu", "memory"].into_iter().find(|known| *known == name) else { continue };
-        let Some(amount) = Quantity::parse(text).ok().filter(|amount| amount.signum() > 0) else { continue };
-        count += 1;
-        let total = sum.get(known).map_or_else(|| amount.clone(), |before| before.plus(&amount));
-        sum.insert(known, total);
-    }
-    count
-}
-
-#[cfg(test)]
-mod tests {
-    use oarlock_codec::{Mode, json};
-    use oarlock_schema::resource;
-
-    use super::*;
-
-    fn class(spec: &str) -> &'static str {
-        let text = format!(r#"{{"spec":{spec}}}"#);
-        let pod = json::decode(text.as_bytes(), resource("", "v1", "pods").unwrap().ty, Mode::Strict).unwrap().value;
-        qos_class(pod.view::<Pod<'_>>().unwrap())
-    }
-
-    /// Each row was asked of upstream.
-    #[test]
-    fn the_class_follows_what_the_pod_says_as_a_whole_before_its_containers() {
-        let both = r#"{"cpu":"1","memory":"1Gi"}"#;
-        let own = |resources: &str, container: &str| {
-            class(&format!(r#"{{"resources":{resources},"containers":[{{"resources":{container}}}]}}"#))
-        };
-        assert_eq!(
-            own(&format!(r#"{{"limits":{both},"requests":{both}}}"#), r#"{"requests":{"cpu":"10m"}}"#),
-            "Guaranteed"
-        );
-        assert_eq!(own(r#"{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}"#, "{}"), "Burstable");
-        assert_eq!(own(r#"{"requests":{"cpu":"1"}}"#, "{}"), "Burstable");
-        assert_eq!(own("{}", r#"{"requests":{"cpu":"10m"}}"#), "BestEffort");
-        let plain = |container: &str| class(&format!(r#"{{"containers":[{{"resources":{container}}}]}}"#));
-        let same = r#"{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1000m","memory":"1024Mi"}}"#;
-        assert_eq!(plain(same), "Guaranteed");
-        assert_eq!(plain(r#"{"requests":{"cpu":"0.0","memory":"0Mi"}}"#), "BestEffort");
-        assert_eq!(plain(r#"{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1"}}"#), "Burstable");
-        let beside = format!(r#"{{"containers":[{{"resources":{same}}}],"initContainers":[{{}}]}}"#);
-        assert_eq!(class(&beside), "Burstable");
-    }
 }

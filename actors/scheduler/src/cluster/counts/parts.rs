@@ -179,7 +179,7 @@ pub(in crate::cluster) fn is_eligible(key: &EligibleKey, node: &NodeInfo, names:
             && terms.as_ref().is_none_or(|terms| terms.iter().any(|term| term_matches(term, node, names)))
     });
     let bearable = key.tolerations.as_ref().is_none_or(|tolerations| {
-        node.taints.iter().all(|taint| taint.effect == Effect::PreferNoSchedule || tolerated(tolerations, *taint))
+        node.taints.iter().all(|taint| taint.effect == Effect::PreferNoSchedule || tolerated(tolerations, taint))
     });
     labelled && wanted && bearable
 }

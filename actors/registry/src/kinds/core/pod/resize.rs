@@ -1,11 +1,13 @@
 //! `pods/resize`: cpu and memory of running containers, and nothing else (KEP-1287).
 
 use oarlock_meta::{ErrorList, FieldError, Path};
+use oarlock_pods::qos;
+use oarlock_pods::sidecar::is_sidecar;
 use oarlock_schema::views::Map;
-use oarlock_schema::views::core_v1::{Container, Pod, PodSpec, ResourceRequirements};
+use oarlock_schema::views::core_v1::{Pod, PodSpec, ResourceRequirements};
 use oarlock_schema::{Struct, Value, canonical};
 
-use super::{qos_class, take};
+use super::take;
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 const ONLY: &str = "only cpu and memory resources are mutable";
@@ -48,8 +50,7 @@ pub(super) fn validate(now: Pod<'_>, before: Pod<'_>, errors: &mut ErrorList) {
         return;
     }
     let at = Path::new("spec");
-    let class = before.status().qos_class();
-    if qos_class(now) != if class.is_empty() { qos_class(before) } else { class } {
+    if qos::computed(now.spec()) != qos::of(before) {
         let text = "Pod QOS Class may not change as a result of resizing";
         errors.push(FieldError::invalid(&at, now.status().qos_class(), text));
     }
@@ -94,10 +95,9 @@ fn in_order(now: PodSpec<'_>, before: PodSpec<'_>, path: &Path<'_>, errors: &mut
 }
 
 fn containers(now: Pod<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let sidecar = |c: Container<'_>| c.restart_policy() == Some("Always");
     let (new, old) = (now.spec(), before.spec());
     for (i, (now, before)) in new.init_containers().iter().zip(old.init_containers().iter()).enumerate() {
-        if sidecar(before) {
+        if is_sidecar(before) {
             let list = path.child("initContainers");
             removed(now.resources(), before.resources(), &list.index(i).child("resources"), errors);
         }
@@ -112,7 +112,7 @@ fn containers(now: Pod<'_>, before: Pod<'_>, path: &Path<'_>, errors: &mut Error
         }
     }
     for (i, (now, before)) in new.init_containers().values().iter().zip(old.init_containers().values()).enumerate() {
-        if new.init_containers().get(i).is_some_and(sidecar) {
+        if new.init_containers().get(i).is_some_and(is_sidecar) {
             if !same_but_compute(now, before) {
                 let text = "only cpu and memory resources for sidecar containers are mutable";
                 errors.push(FieldError::forbidden(path, text));

@@ -13,7 +13,7 @@ fn pod(spec: &str) -> Obj {
     let ty = resource("", "v1", "pods").unwrap().ty;
     let mut pod = json::decode(text.as_bytes(), ty, Mode::Strict).unwrap().value;
     oarlock_apis::default(&mut pod);
-    let class = qos_class(pod.view::<Pod<'_>>().unwrap());
+    let class = qos::computed(pod.view::<Pod<'_>>().unwrap().spec()).as_str();
     pod.set_at(&["status", "qosClass"], class);
     pod
 }

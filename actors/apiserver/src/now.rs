@@ -1,0 +1,7 @@
+//! The present, as objects state it.
+
+/// The present as RFC 3339, in whole seconds.
+#[must_use]
+pub(crate) fn text() -> String {
+    oarlock_meta::Time::from_unix(oarlock_runtime::clock::wall().as_second()).to_string()
+}

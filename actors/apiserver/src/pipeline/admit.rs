@@ -1,0 +1,109 @@
+//! The two halves of admission: stages that change the object, and stages that judge the final one.
+
+use oarlock_admission::{Attributes, Operation, RequestContext, Rights, Subject};
+use oarlock_meta::Status;
+use oarlock_schema::Obj;
+
+use super::{Attempt, Shown};
+use crate::caller::Caller;
+use crate::rights::OwnRights;
+use crate::server::Server;
+use crate::target::Target;
+
+/// One half of admission.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Half {
+    Mutating,
+    Judging,
+}
+
+impl Attempt<'_> {
+    /// Lets the stages change the object.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub(super) async fn mutate(&mut self) -> Result<(), Status> {
+        self.show(Half::Mutating).await
+    }
+
+    /// Lets the stages judge the final object.
+    ///
+    /// # Errors
+    /// The first refusal; 500 when a stage wants something committed with an object that is not stored.
+    pub(super) async fn judge(&mut self, stored: bool) -> Result<(), Status> {
+        self.show(Half::Judging).await?;
+        if stored || self.context.together.is_empty() {
+            return Ok(());
+        }
+        Err(Status::internal_error("an admission stage charged for an object that is not stored"))
+    }
+
+    async fn show(&mut self, half: Half) -> Result<(), Status> {
+        let passage =
+            Passage { server: self.server, caller: self.caller, target: self.target, operation: self.operation, half };
+        let (object, old, context) = (&mut self.object, self.old, &mut self.context);
+        let result = match self.shown {
+            Shown::NotAgain => Ok(()),
+            Shown::AsItIs => passage.pass(object.as_mut(), old, context).await,
+            Shown::As(form) => {
+                let before = old.map(form.read).transpose()?;
+                let mut seen = object.as_ref().map(form.read).transpose()?;
+                let result = passage.pass(seen.as_mut(), before.as_ref(), context).await;
+                if let (Half::Mutating, Some(seen), Some(object)) = (half, &seen, object) {
+                    (form.write)(seen, object);
+                }
+                result
+            }
+        };
+        hand_on(self.caller, context);
+        result
+    }
+}
+
+/// A request on its way through one half of the stages.
+struct Passage<'a> {
+    server: &'a Server,
+    caller: &'a Caller,
+    target: &'a Target<'a>,
+    operation: Operation,
+    half: Half,
+}
+
+impl Passage<'_> {
+    async fn pass(
+        &self,
+        object: Option<&mut Obj>,
+        old: Option<&Obj>,
+        context: &mut RequestContext,
+    ) -> Result<(), Status> {
+        let (target, user) = (self.target, &self.caller.user);
+        let rights = OwnRights { server: self.server, caller: self.caller };
+        let mut attributes = Attributes {
+            operation: self.operation,
+            resource: target.resource(),
+            subresource: target.subresource,
+            namespace: target.namespace,
+            name: target.name,
+            user: Subject { name: &user.name, groups: &user.groups, uid: &user.uid, extra: Some(&user.extra) },
+            object,
+            old,
+            context,
+            authorizer: Some(Rights::new(&rights)),
+            bus: self.server.state().bus(),
+        };
+        let stages = self.server.admission();
+        match self.half {
+            Half::Mutating => stages.admit(&mut attributes).await,
+            Half::Judging => stages.validate(&mut attributes).await,
+        }
+    }
+}
+
+/// Hands on what the stages say beside their verdict, also of a request that they refuse.
+fn hand_on(caller: &Caller, context: &mut RequestContext) {
+    context.warnings.drain(..).for_each(|text| caller.warn(text));
+    for (name, value) in context.annotations.drain(..) {
+        let audit_id = context.audit_id.as_deref();
+        tracing::info!(name, value, audit_id, user = caller.user.name.as_str(), "audit annotation");
+    }
+}

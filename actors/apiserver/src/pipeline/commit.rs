@@ -1,0 +1,132 @@
+//! The commit of an attempt: one object, together with what must change with it, under the caller's claim.
+
+use std::sync::Arc;
+
+use oarlock_meta::{GroupResource, Revision, Status};
+use oarlock_schema::resource;
+use oarlock_seeded_bug::seeded_bug;
+use oarlock_storage::{Append, Cause, Expect, Fence, Key};
+use oarlock_store::{Entry, EntryParts, Write, WriteError};
+
+use super::Attempt;
+use crate::caller::Caller;
+use crate::server::Server;
+
+/// A write in the form of the log.
+pub(crate) struct Encoded {
+    /// Key, value, and the state that the write expects.
+    pub(crate) append: Append,
+    /// What the View keeps of the object.
+    pub(crate) parts: EntryParts,
+}
+
+/// How a commit ended.
+#[derive(Debug)]
+pub(crate) enum Commit {
+    /// Durable; the entry is in the View.
+    Done(Arc<Entry>),
+    /// Something is not in the state that the commit expected.
+    Conflict {
+        /// It is the object itself, not a companion that would have been committed together with it.
+        own: bool,
+    },
+}
+
+impl Commit {
+    /// The entry of a commit that went through.
+    #[must_use]
+    pub(crate) fn done(self) -> Option<Arc<Entry>> {
+        match self {
+            Self::Done(entry) => Some(entry),
+            Self::Conflict { .. } => None,
+        }
+    }
+}
+
+/// Commits the write of an attempt, together with what allocation and admission ask for; of a dry run it makes the entry and keeps nothing.
+///
+/// # Errors
+/// A Status for everything but a conflict.
+pub(crate) async fn commit(attempt: &mut Attempt<'_>, write: Encoded) -> Result<Commit, Status> {
+    let (server, caller) = (attempt.server, attempt.caller);
+    let Encoded { append, parts } = write;
+    if attempt.context.dry_run && !seeded_bug!("dry_run_commits") {
+        return Ok(Commit::Done(Arc::new(uncommitted(append, parts))));
+    }
+    let together = std::mem::take(&mut attempt.context.together);
+    let append = fenced(caller, append)?;
+    let append = if seeded_bug!("fence_from_cache") { compared_in_the_view(server, caller, append)? } else { append };
+    let key = append.key.clone();
+    let own = Write { append, parts: Some(parts) };
+    let result = if together.is_empty() {
+        server.store().write(own, caller.deadline).await
+    } else {
+        let group = std::iter::once(own).chain(together.into_iter().map(Write::new)).collect();
+        server
+            .store()
+            .write_atomic(group, caller.deadline)
+            .await
+            .map(|entries| entries.into_iter().next())
+            .and_then(|first| first.ok_or(WriteError::Unknown))
+    };
+    match result {
+        Ok(entry) => {
+            log_claim(caller, &entry);
+            Ok(Commit::Done(entry))
+        }
+        Err(WriteError::Conflict { cause: Cause::Fence, .. }) => Err(stale(caller, &key)),
+        Err(WriteError::Conflict { index, .. }) => Ok(Commit::Conflict { own: index == 0 }),
+        Err(other) => Err(crate::errors::write(&other)),
+    }
+}
+
+/// The entry that a write would have made.
+fn uncommitted(append: Append, parts: EntryParts) -> Entry {
+    let value = append.value.unwrap_or_default();
+    let revision = match append.expect {
+        Expect::At(revision) => revision,
+        _ => Revision::ZERO,
+    };
+    // Nothing gets a revision that was never written.
+    let parts = if revision.is_zero() { EntryParts { splice: None, ..parts } } else { parts };
+    Entry::new(append.key, &value, revision, parts)
+}
+
+/// The seeded bug `fence_from_cache`: the claim is compared with what this server has read, and not in the commit.
+fn compared_in_the_view(server: &Server, caller: &Caller, append: Append) -> Result<Append, Status> {
+    match &append.fence {
+        Some(fence) if server.view().get(&fence.key).is_none_or(|entry| entry.revision != fence.at) => {
+            Err(stale(caller, &append.key))
+        }
+        _ => Ok(Append { fence: None, ..append }),
+    }
+}
+
+/// The write under the caller's claim, if it has one: a second compare of the same commit, since whatever this server has read of the
+/// Assignment may be old.
+fn fenced(caller: &Caller, append: Append) -> Result<Append, Status> {
+    let Some(claim) = &caller.fence else { return Ok(append) };
+    let row = resource("oarlock.dev", "v1", "assignments");
+    let key = row.and_then(|row| oarlock_registry::key::key(row, "", &claim.unit));
+    let key = key.ok_or_else(|| Status::internal_error("the schema has no assignments"))?;
+    Ok(append.fenced(Fence { key, at: claim.epoch }))
+}
+
+/// Lets the log say what was written under a claim (`--log oarlock_apiserver::fence=debug`), so that others can judge whether it was valid then; and what was
+/// refused for it.
+fn log_claim(caller: &Caller, entry: &Entry) {
+    if let Some(claim) = &caller.fence {
+        let (unit, epoch, revision) = (&claim.unit, claim.epoch, entry.revision);
+        tracing::debug!(target: "oarlock_apiserver::fence", %unit, %epoch, key = %entry.key, %revision, "written under a claim");
+    }
+}
+
+fn stale(caller: &Caller, key: &Key) -> Status {
+    match &caller.fence {
+        Some(claim) => {
+            tracing::debug!(target: "oarlock_apiserver::fence", unit = %claim.unit, epoch = %claim.epoch, %key, "refused: the claim has gone");
+            Status::stale_owner(&GroupResource::new("oarlock.dev", "assignments"), &claim.unit, claim)
+        }
+        None => Status::internal_error("a write without a claim was refused for its claim"),
+    }
+}

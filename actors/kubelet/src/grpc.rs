@@ -1,0 +1,17 @@
+//! Failures of gRPC calls as Go's gRPC shows them, which is what users know.
+
+use tonic::Code;
+
+/// A call's failure: `rpc error: code = NotFound desc = no such image`.
+pub(crate) fn rpc_error(code: Code, description: &str) -> String {
+    let code = if code == Code::Cancelled { "Canceled".to_owned() } else { format!("{code:?}") };
+    format!("rpc error: code = {code} desc = {description}")
+}
+
+/// An error with its causes, outermost first, each text once.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.dedup();
+    texts.join(": ")
+}

@@ -1,0 +1,46 @@
+//! Protobuf contracts, compiled from the top-level folder `proto/` (its README says how they are kept): the messages, and for each gRPC service its
+//! methods with the types of their requests and answers.
+//!
+//! | module | contract | used by |
+//! |---|---|---|
+//! | [`oarlock`] | between our own processes, and of external cloud providers | `libs/bus`, `libs/cloud` |
+//! | [`cri`] | Container Runtime Interface v1 | `actors/kubelet` |
+//! | [`containerd`] | containerd's events | `actors/kubelet` |
+//! | [`health`] | gRPC health checking v1 | `actors/kubelet` |
+//! | [`etcd`] | etcd v3 | `libs/storage` |
+//!
+//! Every `bytes` field is a [`bytes::Bytes`], which shares the buffer that a message was decoded from, and every map is ordered, so that equal messages are
+//! equal bytes. Fields that a contract does not name are skipped when they are received.
+
+mod method;
+mod secrets;
+
+pub use method::{Bidirectional, ClientStreaming, Method, ServerStreaming, Unary};
+
+pub use self::generated::grpc::health::v1 as health;
+pub use self::generated::oarlock;
+pub use self::generated::runtime::v1 as cri;
+
+/// etcd v3: `etcdserverpb` and `mvccpb`, whose names do not clash.
+pub mod etcd {
+    pub use crate::generated::etcdserverpb::*;
+    pub use crate::generated::mvccpb::*;
+}
+
+/// containerd's event service, and the events that are read.
+pub mod containerd {
+    pub use crate::generated::containerd::events::*;
+    pub use crate::generated::containerd::services::events::v1::*;
+    pub use crate::generated::google::protobuf::Any;
+}
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    clippy::all,
+    reason = "generated; what is undocumented here is undocumented in proto/"
+)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/proto.rs"));
+}

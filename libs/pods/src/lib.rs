@@ -1,0 +1,24 @@
+//! Rules about pods that several parts of the crew and the API server share (upstream's counterpart is `k8s.io/component-helpers`).
+//!
+//! The rules read the schema's views, which every part has while it projects or checks an object. What a part keeps afterwards is its own:
+//! sums are generic over how amounts are stored ([`Accounting`]), tolerations and node selectors over how texts are ([`Toleration`],
+//! [`node_affinity::Op`]), so a scheduler that works on symbols and an admission stage that works on exact quantities follow the same rule.
+
+pub mod amounts;
+pub mod budget;
+pub mod conditions;
+pub mod node_affinity;
+pub mod pod_level;
+pub mod qos;
+pub mod requests;
+pub mod resource_list;
+pub mod selector;
+pub mod sidecar;
+pub mod termination;
+pub mod toleration;
+
+pub use amounts::Amounts;
+pub use qos::QosClass;
+pub use requests::{Accounting, Side, Sum};
+pub use resource_list::ResourceList;
+pub use toleration::{Effect, Taint, Toleration};

@@ -1,0 +1,9 @@
+//! The end of a pod.
+
+use oarlock_schema::views::core_v1::PodStatus;
+
+/// Whether all containers have ended for good: the pod uses nothing any more and never runs again (upstream `IsPodTerminal`).
+#[must_use]
+pub fn has_ended(status: PodStatus<'_>) -> bool {
+    matches!(status.phase(), "Succeeded" | "Failed")
+}

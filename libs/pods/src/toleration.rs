@@ -1,0 +1,91 @@
+//! Which taints a pod tolerates (upstream `Toleration.ToleratesTaint`). Generic over texts, so that a scheduler can compare symbols.
+
+use oarlock_schema::views::core_v1;
+use oarlock_seeded_bug::seeded_bug;
+
+/// What a taint does to pods that do not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    /// Keeps new pods away.
+    NoSchedule,
+    /// Makes the node less wanted for new pods.
+    PreferNoSchedule,
+    /// Keeps new pods away and evicts those that are there.
+    NoExecute,
+}
+
+impl Effect {
+    /// The effect of this name; `None` for a text that names none.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        match text {
+            "NoSchedule" => Some(Self::NoSchedule),
+            "PreferNoSchedule" => Some(Self::PreferNoSchedule),
+            "NoExecute" => Some(Self::NoExecute),
+            _ => None,
+        }
+    }
+}
+
+/// A taint of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Taint<T> {
+    /// Key.
+    pub key: T,
+    /// Value, may be empty.
+    pub value: T,
+    /// Effect.
+    pub effect: Effect,
+}
+
+impl<T> Taint<T> {
+    /// Reads a taint; `None` for one without an effect, which does nothing.
+    pub fn read<'a>(taint: core_v1::Taint<'a>, text: impl Fn(&'a str) -> T) -> Option<Self> {
+        let effect = Effect::read(taint.effect())?;
+        Some(Self { key: text(taint.key()), value: text(taint.value()), effect })
+    }
+}
+
+/// A toleration of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Toleration<T> {
+    /// Key of the taints; the empty one is every key.
+    pub key: T,
+    /// Compared with the taint's value unless `exists`.
+    pub value: T,
+    /// Operator `Exists`, else `Equal`.
+    pub exists: bool,
+    /// Effect of the taints; `None` is every effect.
+    pub effect: Option<Effect>,
+}
+
+impl<T> Toleration<T> {
+    /// Reads a toleration; `None` for one that tolerates nothing: its operator or effect is unknown. `Lt` and `Gt` are so while upstream's gate
+    /// `TaintTolerationComparisonOperators` is off, which is the default.
+    pub fn read<'a>(toleration: core_v1::Toleration<'a>, text: impl Fn(&'a str) -> T) -> Option<Self> {
+        let exists = match toleration.operator() {
+            "Exists" => true,
+            "" | "Equal" => false,
+            _ => return None,
+        };
+        let effect = match toleration.effect() {
+            "" => None,
+            named => Some(Effect::read(named)?),
+        };
+        Some(Self { key: text(toleration.key()), value: text(toleration.value()), exists, effect })
+    }
+}
+
+impl<T: PartialEq + Default> Toleration<T> {
+    /// Whether a taint with this key, value and effect is tolerated.
+    pub fn tolerates(&self, key: &T, value: &T, effect: Effect) -> bool {
+        self.effect.is_none_or(|own| own == effect || seeded_bug!("effect_is_not_compared"))
+            && (self.key == *key || self.key == T::default())
+            && (self.exists || self.value == *value)
+    }
+}
+
+/// Whether any of these tolerations tolerates a taint.
+pub fn tolerated<T: PartialEq + Default>(tolerations: &[Toleration<T>], taint: &Taint<T>) -> bool {
+    tolerations.iter().any(|toleration| toleration.tolerates(&taint.key, &taint.value, taint.effect))
+}

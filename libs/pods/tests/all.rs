@@ -1,0 +1,11 @@
+//! The rules over tables of cases.
+
+#![cfg(test)]
+
+mod budgets;
+mod classes;
+mod common;
+mod life;
+mod nodes;
+mod requests;
+mod tolerations;

@@ -1,0 +1,77 @@
+//! Disruption budgets.
+
+use oarlock_pods::budget::{self, Verdict};
+use oarlock_schema::views::core_v1::Pod;
+use oarlock_schema::views::policy_v1::PodDisruptionBudget;
+use serde_json::{Value, json};
+
+use crate::common;
+
+#[test]
+fn a_selector_that_is_absent_covers_nothing_and_an_empty_one_everything() {
+    let pod = common::pod(&json!({"metadata": {"labels": {"app": "web"}}}));
+    let expression = |operator: &str, values: &[&str]| json!({"selector": {"matchExpressions": [{"key": "app", "operator": operator, "values": values}]}});
+    let rows = [
+        (json!({}), false),
+        (json!({"selector": {}}), true),
+        (json!({"selector": {"matchLabels": {"app": "web"}}}), true),
+        (json!({"selector": {"matchLabels": {"app": "db"}}}), false),
+        (expression("In", &["web"]), true),
+        (expression("NotIn", &["web"]), false),
+        (expression("In", &[]), false),
+        (expression("Near", &["web"]), false),
+    ];
+    for (spec, wanted) in rows {
+        let budget = common::object("policy", "poddisruptionbudgets", &json!({"spec": spec}));
+        let labels = pod.view::<Pod<'_>>().unwrap().metadata().labels();
+        assert_eq!(budget::covers(budget.view::<PodDisruptionBudget<'_>>().unwrap(), labels), wanted, "{spec}");
+    }
+}
+
+#[test]
+fn a_pod_that_never_ran_or_is_over_is_no_disruption() {
+    let row = |phase: &str, deleted: Option<&str>| {
+        let mut pod = json!({"metadata": {}, "status": {"phase": phase}});
+        if let Some(deleted) = deleted {
+            pod["metadata"]["deletionTimestamp"] = deleted.into();
+        }
+        budget::is_disruption(common::pod(&pod).view::<Pod<'_>>().unwrap())
+    };
+    assert!(row("Running", None) && row("Unknown", None));
+    assert!(!row("Pending", None) && !row("Succeeded", None) && !row("Failed", None));
+    assert!(!row("Running", Some("2026-01-01T00:00:00Z")));
+}
+
+#[test]
+fn a_budget_protects_healthy_pods_by_what_it_has_observed() {
+    let verdict = |policy: &str, status: &Value, ready: &[&str]| {
+        let mut budget = json!({"metadata": {"generation": 2}, "spec": {}, "status": status});
+        if !policy.is_empty() {
+            budget["spec"]["unhealthyPodEvictionPolicy"] = policy.into();
+        }
+        let budget = common::object("policy", "poddisruptionbudgets", &budget);
+        let conditions: Vec<Value> = ready.iter().map(|status| json!({"type": "Ready", "status": status})).collect();
+        let pod = common::pod(&json!({"status": {"conditions": conditions}}));
+        budget::verdict(budget.view::<PodDisruptionBudget<'_>>().unwrap(), pod.view::<Pod<'_>>().unwrap().status())
+    };
+    let status = |allowed: i64, healthy: i64, desired: i64, observed: i64| {
+        json!({"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired,
+            "expectedPods": 3, "observedGeneration": observed})
+    };
+    let rows = [
+        ("", status(1, 3, 2, 2), vec!["True"], Verdict::Costs),
+        ("", status(0, 2, 2, 2), vec!["True"], Verdict::Refused),
+        ("", status(-1, 2, 2, 2), vec!["True"], Verdict::Refused),
+        ("", status(1, 3, 2, 1), vec!["True"], Verdict::Unobserved),
+        ("AlwaysAllow", status(0, 2, 2, 2), vec!["True"], Verdict::Refused),
+        ("AlwaysAllow", status(0, 0, 2, 1), vec!["False"], Verdict::Free),
+        ("", status(0, 2, 2, 2), vec!["False"], Verdict::Free),
+        ("IfHealthyBudget", status(0, 2, 2, 2), vec![], Verdict::Free),
+        ("IfHealthyBudget", status(0, 1, 2, 2), vec!["False"], Verdict::Refused),
+        ("", status(0, 0, 0, 2), vec!["Unknown"], Verdict::Refused),
+        ("", status(0, 2, 2, 2), vec!["False", "True"], Verdict::Free),
+    ];
+    for (policy, status, ready, wanted) in rows {
+        assert_eq!(verdict(policy, &status, &ready), wanted, "{policy} {status} {ready:?}");
+    }
+}
