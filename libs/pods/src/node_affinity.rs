@@ -116,10 +116,13 @@ pub struct RequiredNodes {
     terms: Option<Box<[Term]>>,
 }
 
+/// A requirement on one label.
+type Label = (Str, Op<Box<[Str]>>);
+
 /// A term that some node can match.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Term {
-    labels: Box<[(Str, Op<Box<[Str]>>)]>,
+    labels: Box<[Label]>,
     /// Names of nodes, and whether the node is to have them.
     names: Box<[(Str, bool)]>,
 }
@@ -166,9 +169,9 @@ impl Term {
     }
 
     fn matches<'n>(&self, name: &str, label: &impl Fn(&str) -> Option<&'n str>) -> bool {
-        let listed = |values: &Box<[Str]>, value: &str| values.iter().any(|one| one == value);
-        let number = |value: &str| value.parse::<i64>().ok();
-        self.labels.iter().all(|(key, op)| op.accepts(label(key), listed, number))
-            && self.names.iter().all(|(known, wanted)| (known == name) == *wanted)
+        let labelled = |(key, op): &Label| {
+            op.accepts(label(key), |values, value| values.iter().any(|one| one == value), |value| value.parse().ok())
+        };
+        self.labels.iter().all(labelled) && self.names.iter().all(|(known, wanted)| (known == name) == *wanted)
     }
 }
