@@ -1,14 +1,14 @@
 //! `cargo xtask executables`: builds programs of today's tree, or of another commit beside it.
 //!
 //! A commit is checked out in `target/against/<commit>`, and all such commits share the target folder `target/against/target`. They are built with today's
-//! toolchain and today's cargo settings, so that two builds with one profile differ by their sources alone.
+//! toolchain, cargo settings and profiles, so that two builds with one profile differ by their sources alone.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 
-use crate::tool::{cargo, output, run as exec, say, target};
+use crate::tool::{cargo, output, root, run as exec, say, target};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -51,6 +51,7 @@ pub(crate) fn build(commit: Option<&str>, profile: &str, packages: &[&str]) -> a
             let built = target().join("against/target");
             let manifest = work_tree(commit)?.join("Cargo.toml");
             command.args(["--locked", "--target-dir"]).arg(&built).arg("--manifest-path").arg(manifest);
+            command.arg("--config").arg(profiles()?);
             built
         }
     };
@@ -71,4 +72,13 @@ fn work_tree(commit: &str) -> anyhow::Result<PathBuf> {
     let whole = head.trim() == commit && changes.is_empty();
     ensure!(whole, "{shown} was changed or is not whole: git worktree remove --force {shown}");
     Ok(tree)
+}
+
+/// Today's profiles as a file of cargo's configuration, which goes before a manifest: an older one may know no `dist`, and mean something else by `release`.
+fn profiles() -> anyhow::Result<PathBuf> {
+    let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml"))?.parse()?;
+    let profiles = manifest.get("profile").context("Cargo.toml has no profiles")?;
+    let file = target().join("against/profiles.toml");
+    std::fs::write(&file, toml::Table::from_iter([("profile".to_owned(), profiles.clone())]).to_string())?;
+    Ok(file)
 }
