@@ -33,12 +33,8 @@ pub(crate) struct Machine {
 impl Machine {
     /// Looks.
     pub(crate) fn look() -> Self {
-        let git = |words: &[&str]| {
-            let out = Command::new("git").args(words).output().ok().filter(|out| out.status.success())?;
-            Some(String::from_utf8_lossy(&out.stdout).trim().to_owned())
-        };
         let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-        let changed = git(&["status", "--porcelain", "-uno"]).is_some_and(|files| !files.is_empty());
+        let changed = !changed().is_empty();
         let line = |path: &str, key: &str| {
             let text = std::fs::read_to_string(path).ok()?;
             let line = text.lines().find(|line| line.starts_with(key))?;
@@ -52,6 +48,18 @@ impl Machine {
             model: line("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown processor".to_owned()),
         }
     }
+}
+
+/// The files that differ from the commit, as git names them.
+pub(crate) fn changed() -> Vec<String> {
+    let status = git(&["status", "--porcelain", "-uno"]).unwrap_or_default();
+    status.lines().filter_map(|line| Some(line.trim_start().split_once(' ')?.1.trim().to_owned())).collect()
+}
+
+/// What git answers, without space around it; none when it fails.
+pub(crate) fn git(words: &[&str]) -> Option<String> {
+    let out = Command::new("git").args(words).output().ok().filter(|out| out.status.success())?;
+    Some(String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
 impl fmt::Display for Machine {

@@ -2,6 +2,7 @@
 //!
 //! Every scenario is bounded in count and time and talks to the loopback address only. Each leg prints one JSON line; a table ends the run.
 
+mod against;
 mod args;
 mod cluster;
 mod connection;
@@ -15,6 +16,8 @@ mod scenarios;
 mod share;
 mod subject;
 
+use std::process::ExitCode;
+
 use clap::Parser;
 
 use args::{Args, Compare};
@@ -27,19 +30,32 @@ use subject::{Bench, Subject};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     let args = Args::parse();
-    let mut scenarios = Scenario::wanted(&args.scenarios)?;
-    if args.list {
-        list(&scenarios);
-        return Ok(());
+    match run(&args) {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error);
+            // A program that asks for a verdict must not read one from this.
+            if args.beside().is_some() { against::UNMEASURED.into() } else { ExitCode::FAILURE }
+        }
     }
-    scenarios.retain(|scenario| !scenario.long || !args.scenarios.is_empty());
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run(&args, &scenarios))
 }
 
-async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
+fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let scenarios = args.scenarios()?;
+    if args.list {
+        list(&scenarios);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match args.beside() {
+        Some(beside) => runtime.block_on(against::run(args, beside, &scenarios)),
+        None => runtime.block_on(measure(args, &scenarios)).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+async fn measure(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
     let subjects = match args.compare {
         None => vec![Subject::Oarlock],
         Some(Compare::Upstream) => vec![Subject::Oarlock, Subject::Upstream],
@@ -48,7 +64,8 @@ async fn run(args: &Args, scenarios: &[Scenario]) -> anyhow::Result<()> {
     // What has failed is told last, with what was measured before it: a run takes long.
     let mut failed = Vec::new();
     for scenario in scenarios {
-        let bench = Bench { oarlock: args.oarlock.clone(), setting: scenario.setting.clone() };
+        let oarlock = args.oarlock.clone().unwrap_or_else(|| args::OARLOCK.into());
+        let bench = Bench { oarlock, setting: scenario.setting.clone() };
         for round in 0..args.rounds.unwrap_or(scenario.rounds) {
             // In turns, so that a machine that changes its speed changes it for both.
             for subject in subjects.iter().filter(|subject| scenario.is_for(**subject)) {
@@ -73,4 +90,9 @@ fn list(scenarios: &[Scenario]) {
     for scenario in scenarios {
         println!("{:<31} {}", scenario.name, scenario.about);
     }
+}
+
+#[expect(clippy::print_stderr, reason = "an answer to the person who asks")]
+fn complain(error: &anyhow::Error) {
+    eprintln!("Error: {error:?}");
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cluster::now;
 use crate::machine::{Machine, Quiet};
@@ -14,36 +14,38 @@ use crate::subject::Subject;
 const COLUMNS: usize = 20;
 
 /// Which way is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Better {
     Higher,
     Lower,
+    /// It tells what a run was like, not how good it was.
+    Neither,
 }
 
 /// One figure.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Figure {
     /// What was measured.
     pub(crate) name: Cow<'static, str>,
     /// How much.
     pub(crate) value: f64,
     /// Of what.
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     /// Which way is good.
     pub(crate) better: Better,
     /// What is aimed at, where something is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) aim: Option<f64>,
     /// How it went over the run, in equal parts of its time; empty where that says nothing.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) over_time: Vec<f64>,
 }
 
 impl Figure {
     /// A figure.
     pub(crate) fn new(name: impl Into<Cow<'static, str>>, value: f64, unit: &'static str, better: Better) -> Self {
-        Self { name: name.into(), value, unit, better, aim: None, over_time: Vec::new() }
+        Self { name: name.into(), value, unit: unit.into(), better, aim: None, over_time: Vec::new() }
     }
 
     /// With an aim.
@@ -168,34 +170,43 @@ impl Report {
 
 impl Row {
     fn values(&self, subject: Subject) -> Vec<f64> {
-        let mut values: Vec<f64> =
-            self.values.iter().filter(|(of, _)| *of == subject).map(|(_, value)| *value).collect();
-        values.sort_by(f64::total_cmp);
-        values
+        self.values.iter().filter(|(of, _)| *of == subject).map(|(_, value)| *value).collect()
     }
 
-    fn median(&self, subject: Subject) -> Option<f64> {
-        let values = self.values(subject);
-        values.get(values.len() / 2).copied()
-    }
-
-    /// The median, and the range where there is one.
+    /// The median, the range where there is one, and the aim.
     fn cell(&self, subject: Subject) -> String {
-        let values = self.values(subject);
-        let (Some(median), Some(first), Some(last)) = (self.median(subject), values.first(), values.last()) else {
-            return "–".to_owned();
-        };
-        let range = if values.len() > 1 { format!(" ({}–{})", short(*first), short(*last)) } else { String::new() };
+        let Some(cell) = median_and_range(self.values(subject), &self.figure.unit) else { return "–".to_owned() };
         let aim = self.figure.aim.map_or_else(String::new, |aim| format!(", aim {}", short(aim)));
-        format!("{} {}{range}{aim}", short(median), self.figure.unit)
+        cell + &aim
     }
 
     /// How many times better we are than upstream.
     fn ratio(&self) -> Option<f64> {
-        let (ours, theirs) = (self.median(Subject::Oarlock)?, self.median(Subject::Upstream)?);
-        let ratio = if self.figure.better == Better::Higher { ours / theirs } else { theirs / ours };
+        let (ours, theirs) = (median(self.values(Subject::Oarlock))?, median(self.values(Subject::Upstream))?);
+        let ratio = match self.figure.better {
+            Better::Higher => ours / theirs,
+            Better::Lower => theirs / ours,
+            Better::Neither => return None,
+        };
         ratio.is_finite().then_some(ratio)
     }
+}
+
+/// The middle value, or the middle between the two in the middle; none of no values.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    let upper = values.get(half).copied()?;
+    let lower = values.get(half.saturating_sub(1)).filter(|_| values.len().is_multiple_of(2));
+    Some(lower.map_or(upper, |lower| f64::midpoint(*lower, upper)))
+}
+
+/// The median and, of several values, the range; none of no values.
+pub(crate) fn median_and_range(values: Vec<f64>, unit: &str) -> Option<String> {
+    let least = values.iter().copied().min_by(f64::total_cmp)?;
+    let most = values.iter().copied().max_by(f64::total_cmp)?;
+    let range = if values.len() > 1 { format!(" ({}–{})", short(least), short(most)) } else { String::new() };
+    Some(format!("{} {unit}{range}", short(median(values)?)))
 }
 
 /// Three digits, or all before the point.
@@ -236,6 +247,7 @@ mod tests {
         assert_eq!(row(Better::Higher, 600.0, 100.0).ratio(), Some(6.0));
         assert_eq!(row(Better::Lower, 2.0, 50.0).ratio(), Some(25.0));
         assert_eq!(row(Better::Lower, 0.0, 50.0).ratio(), None);
+        assert_eq!(row(Better::Neither, 600.0, 100.0).ratio(), None);
     }
 
     #[test]
@@ -245,6 +257,13 @@ mod tests {
         let row = Row { scenario: String::new(), figure, values };
         assert_eq!(row.cell(Subject::Oarlock), "22.2 ms (3.27–120)");
         assert_eq!(row.cell(Subject::Upstream), "–");
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_two() {
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 100.0]), Some(3.0));
+        assert_eq!(median(vec![4.0, 1.0, 100.0]), Some(4.0));
+        assert_eq!([median(vec![7.0]), median(Vec::new())], [Some(7.0), None]);
     }
 
     #[test]

@@ -81,6 +81,20 @@ pub(crate) struct Scenario {
     #[serde(default)]
     pub(crate) setting: Setting,
     work: Work,
+    /// The file.
+    #[serde(skip)]
+    pub(crate) text: String,
+}
+
+/// Whose code decides a scenario's figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measures {
+    /// That of the `oarlock` executable, which is driven from outside.
+    Executable,
+    /// Crates that are linked into this program too.
+    Linked,
+    /// That of container images.
+    Images,
 }
 
 fn once() -> usize {
@@ -141,7 +155,7 @@ impl Scenario {
     }
 
     fn parse(name: &str, text: &str) -> anyhow::Result<Self> {
-        Ok(Self { name: name.to_owned(), ..toml::from_str(text)? })
+        Ok(Self { name: name.to_owned(), text: text.to_owned(), ..toml::from_str(text)? })
     }
 
     /// Whether it says something of this subject: some look at what upstream has not.
@@ -158,6 +172,15 @@ impl Scenario {
                 | Work::ComposeKill(_)
         );
         subject == Subject::Oarlock || !own
+    }
+
+    /// Whose code decides the figures. A failover's are those of our client, which goes on elsewhere.
+    pub(crate) fn measures(&self) -> Measures {
+        match self.work {
+            Work::WritePath(_) | Work::Append(_) | Work::Kept(_) | Work::Failover(_) => Measures::Linked,
+            Work::ComposeKill(_) => Measures::Images,
+            _ => Measures::Executable,
+        }
     }
 
     /// Runs it once.

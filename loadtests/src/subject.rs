@@ -61,7 +61,7 @@ pub(crate) struct Bench {
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Setting {
     /// Further flags of `oarlock up`.
-    flags: Vec<String>,
+    pub(crate) flags: Vec<String>,
     /// Members of the etcd that keeps the state; none: the store is in the process. Upstream always has one.
     pub(crate) etcd: usize,
     /// How much of a processor each member may take, as if it had a host of its own; all that there is when it is not said.

@@ -6,6 +6,7 @@ mod check_tests;
 mod ci;
 mod compile;
 mod docs;
+mod executables;
 mod faults;
 mod first_build;
 mod images;
@@ -57,6 +58,8 @@ enum Chore {
     Ci(ci::Args),
     /// Build `--release` from nothing and wait until a cluster answers kubectl; print what that took.
     FirstBuild(first_build::Args),
+    /// Build programs of today's tree or of another commit; print the folder that holds them.
+    Executables(executables::Args),
     /// Upgrade a crew at work from the build of an older commit to today's and back; or let that build write a state for tests.
     Older(older::Args),
     /// What the gate has no time for; writes the tables of docs/operations.
@@ -77,6 +80,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Images(args) => images::run(&args),
         Chore::Ci(args) => ci::run(&args),
         Chore::FirstBuild(args) => first_build::run(&args),
+        Chore::Executables(args) => executables::run(&args),
         Chore::Older(args) => older::run(&args),
         Chore::Nightly(args) => nightly::run(&args),
     }

@@ -3,14 +3,12 @@
 //! Such a commit is one that has a folder in `tests/integration/state`: its state is opened by a test of the gate. Here its executable is built, and a crew at
 //! work is upgraded from it to today's build, set back by one step, and upgraded again; or it writes its state.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use anyhow::{Context, ensure};
 
 use crate::compile::{Executable, compile};
+use crate::executables;
 use crate::tests::INTEGRATION;
-use crate::tool::{cargo, output, root, run as exec, target};
+use crate::tool::root;
 
 const STATES: &str = "tests/integration/state";
 const WRITE: &str = "older::write_a_state";
@@ -51,7 +49,7 @@ pub(crate) fn with(args: &Args, executables: &[Executable]) -> anyhow::Result<()
         None => states()?,
     };
     for commit in commits {
-        let older = build(&commit)?;
+        let older = executables::build(Some(&commit), executables::DEV, &["oarlock"])?.join("oarlock");
         let mut command = tests.command();
         command.args(["--ignored", "--exact", "--nocapture", if args.write { WRITE } else { UPGRADE }]);
         if args.write {
@@ -67,20 +65,4 @@ pub(crate) fn with(args: &Args, executables: &[Executable]) -> anyhow::Result<()
 fn states() -> anyhow::Result<Vec<String>> {
     let folders = std::fs::read_dir(root().join(STATES)).context(STATES)?;
     folders.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-}
-
-/// The executable of a commit, built in a work tree of its own.
-fn build(commit: &str) -> anyhow::Result<PathBuf> {
-    let tree = target().join("older").join(commit);
-    if !tree.exists() {
-        exec(Command::new("git").args(["worktree", "add", "--force", "--detach"]).arg(&tree).arg(commit))?;
-    }
-    let built = target().join("older/target");
-    in_tree(&tree, cargo().args(["build", "--locked", "-p", "oarlock", "--target-dir"]).arg(&built))?;
-    Ok(built.join("debug/oarlock"))
-}
-
-fn in_tree(tree: &Path, command: &mut Command) -> anyhow::Result<()> {
-    let manifest = tree.join("Cargo.toml");
-    output(command.arg("--manifest-path").arg(manifest)).map(drop)
 }

@@ -89,7 +89,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     }
     for (code, count) in codes {
         #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-        figures.push(Figure::new(format!("hostile requests answered with {code}"), count as f64, "", Better::Higher));
+        figures.push(Figure::new(format!("hostile requests answered with {code}"), count as f64, "", Better::Neither));
     }
     Ok(figures)
 }

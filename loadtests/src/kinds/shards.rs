@@ -11,7 +11,7 @@ use super::{create, schedule};
 use crate::connection::Connection;
 use crate::crew::{Crew, Role, kind};
 use crate::following::Following;
-use crate::report::{Better, Figure};
+use crate::report::{self, Better, Figure};
 use crate::subject::{Bench, Subject};
 
 /// How many pods by how many processes, beside one.
@@ -139,9 +139,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    report::median(values.collect()).unwrap_or(f64::NAN)
 }
 
 /// So many schedulers, and what they are measured with.

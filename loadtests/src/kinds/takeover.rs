@@ -124,7 +124,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     figures.push(Figure { aim: median, ..lower("median", times.percentile(50)) });
     figures.push(Figure { aim: most, ..lower("99th percentile", times.percentile(99)) });
     figures.push(Figure { aim: longest, ..lower("longest", times.percentile(100)) });
-    figures.push(Figure::new("keys that waited", times.count(), "", Better::Higher));
+    figures.push(Figure::new("keys that waited", times.count(), "", Better::Neither));
     Ok(figures)
 }
 

@@ -52,6 +52,12 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("watch_resumes_late", "oarlock-informer", None, "a_broken_stream_is_resumed_from_the_last_revision"),
     program_bug("ready_while_stopping", "rolling::ending::a_server_says_that_it_goes_and_serves_on_for_the_delay"),
     bug("feed_over_a_gap", "oarlock-informer", None, "a_cache_that_is_told_shows_at_each_revision_what_the_server_had"),
+    bug(
+        "figures_direction_forgotten",
+        "oarlock-loadtests",
+        None,
+        "a_rate_is_worse_when_it_falls_and_a_time_when_it_rises",
+    ),
     bug("two_workers_one_key", "oarlock-informer", None, "at_most_so_many_workers_run_and_never_two_on_one_key"),
     bug("own_writes_unseen", "oarlock-informer", None, "a_key_is_not_decided_again_before_its_own_writes_show"),
     bug("arbiter_trusts_shards", "oarlock-scheduler", None, "the_arbiter_accepts_exactly_what_the_oracle_allows"),
