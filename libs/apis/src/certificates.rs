@@ -8,7 +8,7 @@ use oarlock_schema::views::certificates_v1::{
 };
 
 use crate::rules::{Seen, one_of};
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the certificates group.
 pub const TYPES: &[TypeRules] = &[

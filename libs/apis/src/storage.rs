@@ -9,7 +9,7 @@ use oarlock_schema::views::storage_v1::{
 
 use crate::core::volume::driver_name;
 use crate::rules::{each, one_of, subdomain};
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the storage group.
 pub const TYPES: &[TypeRules] = &[
