@@ -74,25 +74,10 @@ fn is(row: &Row, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use futures::FutureExt;
-
     use super::*;
-    use crate::harness::Spread;
 
     const fn row(name: &'static str, aliases: &'static [&'static str], on_by_default: bool) -> Row {
-        Row {
-            name,
-            aliases,
-            account: "a",
-            component: "c",
-            workers: 1,
-            spread: Spread::Key,
-            why: "a test",
-            on_by_default,
-            gate: None,
-            needs: &[],
-            start: |_| async { Ok(()) }.boxed(),
-        }
+        Row { name, aliases, on_by_default, ..Row::PLAIN }
     }
 
     const ROWS: [Row; 3] = [

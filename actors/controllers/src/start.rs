@@ -166,11 +166,11 @@ impl Process {
         Ok(Env {
             name: row.name,
             component: row.component,
-            system: self.system.clone(),
             client,
             informers: self.informers.clone(),
             recorder,
             shell: Shell {
+                system: self.system.clone(),
                 row: ControllerRow::new(row.name, row.workers),
                 placement: self.placement.clone(),
                 scope: row.spread.scope(row.name),

@@ -8,6 +8,7 @@ mod annotations;
 mod plan;
 mod rolling;
 mod scale;
+mod scene;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let sets = env.informers.all::<ReplicaSet>().await?;
     let pods = env.informers.all::<PodView>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let (orphans, parents) = (deployments.clone(), sets.clone());
     let this = Deployments {
         env,
@@ -77,7 +78,7 @@ async fn start(env: Env) -> Result<(), Error> {
         .watches(&sets, move |change, enqueue| wanted_by(&orphans, change, enqueue))
         .watches(&pods, move |change, enqueue| pod_gone(&parents, change, enqueue))
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 /// The deployments that might adopt a replica set that nobody controls.

@@ -53,8 +53,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let own = Arc::new(OwnWrites::default());
     let (candidates, siblings) = (Candidates::of(&pods), Candidates::of(&sets));
     let (set, pod) = (must(ReplicaSet::RESOURCE)?, must(PodView::RESOURCE)?);
-    let (shell, system) = (env.shell(), env.system.clone());
-    let name = env.name;
+    let shell = env.shell();
     let orphans = sets.clone();
     let this =
         ReplicaSets { env, sets: sets.clone(), pods: pods.clone(), candidates, siblings, own: own.clone(), set, pod };
@@ -64,7 +63,7 @@ async fn start(env: Env) -> Result<(), Error> {
         .owns(&pods, "ReplicaSet")
         .watches(&pods, move |change, enqueue| wanted_by(&orphans, change, enqueue))
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 /// The replica sets that might adopt a pod that nobody controls.

@@ -79,14 +79,13 @@ async fn start(env: Env) -> Result<(), Error> {
     };
     let known = jobs.clone();
     let controller = env
-        .shell()
+        .shell
         .controller(this)
         .reconciles(&jobs)
         .owns(&pods, "Job")
         .watches(&pods, move |change, enqueue| wanted_by(&known, change, enqueue))
         .own_writes(&own);
-    let name = env.name;
-    controller.spawn(&env.system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    env.shell.spawn(controller).await
 }
 
 /// Who has to do with a pod that nobody controls: Jobs that might adopt it, and if it has the finalizer, who takes that from it.

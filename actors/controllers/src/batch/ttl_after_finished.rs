@@ -40,9 +40,8 @@ struct Finished {
 async fn start(env: Env) -> Result<(), Error> {
     let jobs = env.informers.all::<Job>().await?;
     let this = Finished { env: env.clone(), jobs: jobs.clone(), job: must(Job::RESOURCE)? };
-    let name = env.name;
-    let controller = env.shell().controller(this).reconciles(&jobs);
-    controller.spawn(&env.system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    let controller = env.shell.controller(this).reconciles(&jobs);
+    env.shell.spawn(controller).await
 }
 
 /// How long a Job still stays; `None`: for ever, or it is going.

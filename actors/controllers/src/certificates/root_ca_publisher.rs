@@ -48,7 +48,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let namespaces = env.informers.all::<NamespaceView>().await?;
     let maps = env.informers.select::<CaBundle>(Selection::field("metadata.name", NAME)).await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let root_ca = env.root_ca()?;
     let digest = Digest::value_of(&Value::from(&*root_ca));
     let map = must(CaBundle::RESOURCE)?;
@@ -59,7 +59,7 @@ async fn start(env: Env) -> Result<(), Error> {
         .reconciles(&namespaces)
         .watches(&maps, |change, enqueue| enqueue(Key::cluster(change.key.namespace.clone())))
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 impl Publisher {

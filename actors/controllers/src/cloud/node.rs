@@ -62,7 +62,7 @@ struct NodeController {
 async fn start(env: Env) -> Result<(), Error> {
     let nodes = env.informers.all::<CloudNode>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this = NodeController {
         cloud: env.cloud()?,
         settings: env.settings(),
@@ -73,7 +73,7 @@ async fn start(env: Env) -> Result<(), Error> {
         due: Mutex::default(),
     };
     let controller = shell.controller(this).reconciles(&nodes).own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

@@ -51,7 +51,7 @@ struct Lifecycle {
 async fn start(env: Env) -> Result<(), Error> {
     let nodes = env.informers.all::<CloudNode>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this = Lifecycle {
         cloud: env.cloud()?,
         settings: env.settings(),
@@ -61,7 +61,7 @@ async fn start(env: Env) -> Result<(), Error> {
         node: must(CloudNode::RESOURCE)?,
     };
     let controller = shell.controller(this).reconciles(&nodes).own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

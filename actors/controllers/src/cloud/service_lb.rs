@@ -64,7 +64,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let services = env.informers.all::<BalancedService>().await?;
     let nodes = env.informers.all::<CloudNode>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this = ServiceController {
         cloud: env.cloud()?,
         env,
@@ -91,7 +91,7 @@ async fn start(env: Env) -> Result<(), Error> {
         })
         .queue(&Arc::new(WorkQueue::with_backoff(BACKOFF)))
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

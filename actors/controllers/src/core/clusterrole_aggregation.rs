@@ -41,7 +41,7 @@ async fn start(env: Env) -> Result<(), Error> {
         }
     });
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let role = must(Role::RESOURCE)?;
     let this = Aggregation { env, roles: roles.clone(), own: own.clone(), role };
     let controller = shell
@@ -56,7 +56,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 /// Whether an aggregated role takes the rules of another.

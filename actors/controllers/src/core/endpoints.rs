@@ -1,6 +1,7 @@
 //! endpoints-controller: the older form of the addresses behind a service, for clients that still read it (upstream
 //! `pkg/controller/endpoint`).
 
+mod address;
 mod order;
 mod plan;
 #[cfg(test)]
@@ -58,7 +59,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let pods = env.informers.all::<PodView>().await?;
     let endpoints = env.informers.all::<EndpointsView>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this = EndpointsController {
         env,
         services: services.clone(),
@@ -74,7 +75,7 @@ async fn start(env: Env) -> Result<(), Error> {
         .reconciles(&endpoints)
         .watches(&pods, move |change, enqueue| services_of(&of_pods, change, enqueue))
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

@@ -65,7 +65,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let nodes = env.informers.all::<NodeView>().await?;
     let slices = env.informers.all::<SliceView>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this = EndpointSlices {
         settings: env.settings(),
         env,
@@ -100,7 +100,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

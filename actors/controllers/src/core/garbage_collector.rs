@@ -54,7 +54,7 @@ struct Collector {
 async fn start(env: Env) -> Result<(), Error> {
     let graph = Arc::new(Graph::new(&env.informers).await?);
     let (queue, own) = (Arc::new(WorkQueue::default()), Arc::new(OwnWrites::default()));
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this =
         Collector { env, graph: graph.clone(), absent: Absent::default(), queue: queue.clone(), own: own.clone() };
     let mut controller = shell.controller(this).queue(&queue).own_writes(&own);
@@ -62,7 +62,7 @@ async fn start(env: Env) -> Result<(), Error> {
         let graph = graph.clone();
         controller = controller.watches(cache, move |change, enqueue| concerns(&graph, change, enqueue));
     }
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 /// The key of an object in the collector's queue: its uid.

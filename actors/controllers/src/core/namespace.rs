@@ -51,7 +51,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let namespaces = env.informers.all::<NamespaceView>().await?;
     let pods = env.informers.all::<PodView>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let pod = must(PodView::RESOURCE)?;
     let others = contents().filter(|resource| !std::ptr::eq(*resource, pod)).collect();
     let namespace = must(NamespaceView::RESOURCE)?;
@@ -69,7 +69,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 /// The resources of which a namespace can hold objects that can be deleted. Of two groups that serve the same objects (Events) one is

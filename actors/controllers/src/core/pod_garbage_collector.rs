@@ -65,7 +65,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let nodes = env.informers.all::<NodeView>().await?;
     let pods = env.informers.all::<PodView>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let ended = pods.index("ended", |pod, value| {
         if pod.value.terminal() && !pod.meta.deleting() {
             value("");
@@ -100,7 +100,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 /// Which question a change of a pod raises.

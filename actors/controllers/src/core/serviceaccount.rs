@@ -41,7 +41,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let namespaces = env.informers.all::<NamespaceView>().await?;
     let accounts = env.informers.all::<AccountView>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let account = must(AccountView::RESOURCE)?;
     let this =
         ServiceAccounts { env, namespaces: namespaces.clone(), accounts: accounts.clone(), own: own.clone(), account };
@@ -54,7 +54,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

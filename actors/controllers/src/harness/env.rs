@@ -6,7 +6,6 @@ use std::sync::Arc;
 use oarlock_client::Client;
 use oarlock_informer::{Recorder, ResourceName, SharedInformers};
 use oarlock_meta::Status;
-use oarlock_runtime::System;
 use oarlock_schema::Resource;
 
 use super::need::{Need, Supplies};
@@ -22,8 +21,6 @@ pub(crate) struct Env {
     pub(crate) name: &'static str,
     /// Name of the controller's field manager.
     pub(crate) component: &'static str,
-    /// Where actors run.
-    pub(crate) system: System,
     /// The API under the controller's own identity.
     pub(crate) client: Client,
     /// Caches that all controllers of the process share.

@@ -35,3 +35,21 @@ pub struct Row {
     pub needs: &'static [Need],
     pub(crate) start: Starter,
 }
+
+#[cfg(test)]
+impl Row {
+    /// The row of a controller that does nothing, for tests of what reads rows.
+    pub(crate) const PLAIN: Self = Self {
+        name: "plain-controller",
+        aliases: &[],
+        account: "plain",
+        component: "plain",
+        workers: 1,
+        spread: Spread::Key,
+        why: "a test",
+        on_by_default: true,
+        gate: None,
+        needs: &[],
+        start: |_| Box::pin(async { Ok(()) }),
+    };
+}

@@ -11,9 +11,9 @@ pub(crate) const CLOUD_UNIT: &str = "cloud";
 /// Where a controller runs when there are several processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// Partitioned by the key that owns the decision; the units are `controllers/<part>`.
+    /// Partitioned by the key that owns the decision; the units are `controllers-<part>`.
     Key,
-    /// In one process; the unit is `singleton/<name>`.
+    /// In one process; the unit is `singleton-<name>`.
     Singleton,
     /// In the process that holds unit `cloud`, which moves only when its holder has certainly stopped.
     Cloud,

@@ -66,7 +66,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let leases = env.informers.select::<LeaseView>(Selection::namespace(LEASES)).await?;
     let pods = env.informers.all::<PodView>().await?;
     let (signs, own) = (Arc::new(Signs::default()), Arc::new(OwnWrites::default()));
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this = Lifecycle {
         settings: env.settings(),
         env,
@@ -100,7 +100,7 @@ async fn start(env: Env) -> Result<(), Error> {
         })
         .reads(&pods)
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

@@ -56,7 +56,7 @@ async fn start(env: Env) -> Result<(), Error> {
     let nodes = env.informers.all::<NodeView>().await?;
     let pods = env.informers.all::<PodView>().await?;
     let own = Arc::new(OwnWrites::default());
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let pod = must(PodView::RESOURCE)?;
     let clocks = Arc::new(Clocks::default());
     let this =
@@ -80,7 +80,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

@@ -62,7 +62,7 @@ struct Ttl {
 async fn start(env: Env) -> Result<(), Error> {
     let nodes = env.informers.all::<NodeView>().await?;
     let (own, current) = (Arc::new(OwnWrites::default()), Arc::new(AtomicUsize::new(0)));
-    let (shell, system, name) = (env.shell(), env.system.clone(), env.name);
+    let shell = env.shell();
     let this =
         Ttl { env, nodes: nodes.clone(), step: current.clone(), own: own.clone(), node: must(NodeView::RESOURCE)? };
     let all = nodes.clone();
@@ -82,7 +82,7 @@ async fn start(env: Env) -> Result<(), Error> {
             }
         })
         .own_writes(&own);
-    controller.spawn(&system).await.map(drop).map_err(|source| Error::Spawn { name, source })
+    shell.spawn(controller).await
 }
 
 #[async_trait]

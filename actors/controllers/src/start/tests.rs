@@ -1,31 +1,16 @@
 //! Which controllers run.
 
-use futures::FutureExt;
-
 use super::*;
 use crate::harness::Need;
 
-const PLAIN: Row = Row {
-    name: "plain-controller",
-    aliases: &[],
-    account: "a",
-    component: "c",
-    workers: 1,
-    spread: Spread::Key,
-    why: "a test",
-    on_by_default: true,
-    gate: None,
-    needs: &[],
-    start: |_| async { Ok(()) }.boxed(),
-};
 /// Off by default, and not locked.
 const GATE: &str = "StorageVersionAPI";
 
 fn names(features: &str, supplies: &Supplies) -> Vec<&'static str> {
     static ROWS: [Row; 3] = [
-        PLAIN,
-        Row { name: "gated-controller", gate: Some(GATE), ..PLAIN },
-        Row { name: "needy-controller", needs: &[Need::RootCa], ..PLAIN },
+        Row::PLAIN,
+        Row { name: "gated-controller", gate: Some(GATE), ..Row::PLAIN },
+        Row { name: "needy-controller", needs: &[Need::RootCa], ..Row::PLAIN },
     ];
     let features = features.parse().unwrap();
     running(&ROWS, &Selection::default(), &features, supplies).iter().map(|row| row.name).collect()
@@ -48,14 +33,14 @@ fn a_controller_whose_need_is_not_met_does_not_run_and_the_others_do() {
 /// Members of an older build hold the same units in one cluster with those of this one.
 #[test]
 fn units_are_what_they_were() {
-    let mut units: Vec<String> = units().iter().map(ToString::to_string).collect();
-    units.retain(|unit| !unit.starts_with("controllers/"));
     let singletons = [
-        "singleton/garbage-collector-controller",
-        "singleton/node-lifecycle-controller",
-        "singleton/pod-garbage-collector-controller",
-        "singleton/ttl-controller",
+        "singleton-garbage-collector-controller",
+        "singleton-node-lifecycle-controller",
+        "singleton-pod-garbage-collector-controller",
+        "singleton-ttl-controller",
     ];
-    assert_eq!(units, singletons);
+    let parts = (0..16).map(|part| format!("controllers-{part}"));
+    let expected: Vec<String> = parts.chain(singletons.map(str::to_owned)).collect();
+    assert_eq!(units().iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
     assert_eq!(cloud_units().iter().map(ToString::to_string).collect::<Vec<_>>(), ["cloud"]);
 }

@@ -9,7 +9,8 @@ use oarlock_meta::{Status, Time};
 use oarlock_schema::views::{View, apps_v1, meta_v1};
 use oarlock_schema::{Map, Obj, Str, Value};
 
-use super::plan::{Create, Plan, Resize};
+use super::plan::{Create, Plan};
+use super::scene::Resize;
 use super::{Deployments, annotations, status};
 use crate::project::{Condition, Deployment, DeploymentState, HASH, ReplicaSet};
 use crate::write;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::{Resize, Scene};
+use super::scene::{Resize, Scene};
 
 /// The next step of a rolling update: the new set up, or else the old ones down.
 pub(super) fn roll(scene: &Scene<'_>) -> Vec<Resize> {

@@ -3,7 +3,7 @@
 use oarlock_informer::Item;
 
 use super::annotations::{self, DESIRED, MAX};
-use super::plan::{Resize, Scene, Sets};
+use super::scene::{Resize, Scene, Sets};
 use crate::project::{ReplicaSet, Strategy};
 
 /// Whether the size changed since the active sets were scaled (upstream `isScalingEvent`).

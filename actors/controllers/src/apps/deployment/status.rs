@@ -5,7 +5,7 @@ use std::time::Duration;
 use oarlock_informer::Item;
 use oarlock_meta::Time;
 
-use super::plan::Scene;
+use super::scene::Scene;
 use crate::project::{Condition, Deployment, DeploymentState, condition};
 
 pub(super) const PROGRESSING: &str = "Progressing";

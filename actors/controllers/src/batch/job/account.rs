@@ -10,8 +10,9 @@ use oarlock_meta::{Time, Uid};
 use oarlock_seeded_bug::seeded_bug;
 
 use super::conditions::ensure;
-use super::look::{Look, Pod, failed, index, number};
+use super::look::{Look, Pod, failed, number};
 use super::plan::Plan;
+use super::policy::index;
 use super::policy::{Handling, handling, valid_index};
 use super::verdict::Verdict;
 use crate::project::{JobState, Phase};

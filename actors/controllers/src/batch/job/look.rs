@@ -8,7 +8,7 @@ use oarlock_meta::{Time, Uid};
 
 use super::backoff::{self, Record};
 use super::indexes::Indexes;
-use super::policy::{Handling, fails_index, handling, valid_index};
+use super::policy::{Handling, fails_index, handling, index, valid_index};
 use crate::project::{Job, Phase, PodView, TRACKING, active};
 
 /// A pod of the cache.
@@ -40,11 +40,6 @@ pub(super) struct Look<'a> {
     pub(super) last_failed: BTreeMap<i64, &'a Pod>,
     /// Failures since the last success.
     pub(super) backoff: Record,
-}
-
-/// The index that a pod's annotation gives it.
-pub(super) fn index(pod: &Item<PodView>) -> Option<i64> {
-    pod.value.job.as_ref()?.index
 }
 
 /// It failed; so did who is on the way out, unless pods are replaced only when they have ended (upstream `isPodFailed`).

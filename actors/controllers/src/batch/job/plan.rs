@@ -6,8 +6,9 @@ use oarlock_meta::Time;
 
 use super::backoff::{Record, finished};
 use super::indexes::Indexes;
-use super::look::{Look, Pod, failures, index, number, terminating};
+use super::look::{Look, Pod, failures, number, terminating};
 use super::policy::failures_after;
+use super::policy::index;
 use super::rank;
 use super::verdict::{Verdict, deadline, verdict};
 

@@ -3,7 +3,6 @@
 use oarlock_informer::Item;
 
 use super::indexes::Indexes;
-use super::look::index;
 use crate::project::{Action, FailureRule, Job, PodView, Requirement};
 
 /// What the failure policy makes of a failed pod.
@@ -88,6 +87,11 @@ pub(super) fn failures_after(job: &Job, failed: Option<&Item<PodView>>) -> (i64,
         Handling::Ignored => (details.failures, details.ignored + 1),
         _ => (details.failures + 1, details.ignored),
     }
+}
+
+/// The index that a pod's annotation gives it.
+pub(super) fn index(pod: &Item<PodView>) -> Option<i64> {
+    pod.value.job.as_ref()?.index
 }
 
 /// The pod's index, if the Job has it.

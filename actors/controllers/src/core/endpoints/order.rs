@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::plan::{Address, Reached};
+use super::address::{Address, Reached};
 use crate::project::Digest;
 
 /// Addresses that the same ports lead to.

@@ -7,11 +7,11 @@ use oarlock_informer::Item;
 use oarlock_schema::views::{View, core_v1};
 use oarlock_schema::{Str, Value};
 
+use super::address::{Address, Reached};
 use super::order::{self, Subset};
 use super::{CAPACITY, MANAGED, MANAGER};
 use crate::core::endpointslice::HEADLESS;
-use crate::core::endpointslice::plan::target;
-use crate::core::service_pods::{counts, hostname, ports};
+use crate::core::service_pods::{counts, ports};
 use crate::project::{EndpointsView, PodView, ServicePort, ServiceView};
 use crate::write::node;
 
@@ -37,15 +37,6 @@ impl Wanted {
             && self.labels.iter().all(|(key, value)| there.meta.label(key) == Some(value.as_str()))
             && (there.meta.annotation(CAPACITY) == Some("truncated")) == self.truncated
     }
-}
-
-/// A port as it is reached at a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Reached {
-    pub(super) name: Str,
-    pub(super) number: i64,
-    pub(super) protocol: Str,
-    pub(super) app_protocol: Option<Str>,
 }
 
 /// Addresses, identified by IP and pod uid so that each pod is there once, and whether each is ready.
@@ -138,32 +129,4 @@ fn port_of(port: &Reached) -> Value {
         fields.push(("appProtocol", protocol.clone().into()));
     }
     Value::Struct(node(core_v1::EndpointPort::TYPE, fields))
-}
-
-/// The address of a pod.
-#[derive(Clone, Debug)]
-pub(super) struct Address {
-    pub(super) ip: Str,
-    pub(super) hostname: Option<Str>,
-    pub(super) node: Option<Str>,
-    pub(super) pod: Arc<Item<PodView>>,
-}
-
-impl Address {
-    fn of(service: &Item<ServiceView>, pod: &Arc<Item<PodView>>, ip: &Str) -> Self {
-        let node = Some(pod.value.node.clone()).filter(|node| !node.is_empty());
-        let hostname = hostname(service.meta.name(), &pod.value).cloned();
-        Self { ip: ip.clone(), hostname, node, pod: pod.clone() }
-    }
-
-    fn write(&self) -> Value {
-        let mut fields = vec![("ip", Value::from(self.ip.clone())), ("targetRef", target(&self.pod))];
-        if let Some(name) = &self.hostname {
-            fields.push(("hostname", name.clone().into()));
-        }
-        if let Some(name) = &self.node {
-            fields.push(("nodeName", name.clone().into()));
-        }
-        Value::Struct(node(core_v1::EndpointAddress::TYPE, fields))
-    }
 }

@@ -6,8 +6,9 @@ use oarlock_informer::{Item, Key, ObjMeta};
 use oarlock_meta::Uid;
 use oarlock_schema::{Str, Value};
 
+use super::address::{Address, Reached};
 use super::order::{Subset, dump, sort};
-use super::plan::{Address, Reached, Wanted, plan};
+use super::plan::{Wanted, plan};
 use crate::project::{EndpointsView, Phase, PodView, Port, ServicePort, ServiceView, TargetPort};
 
 fn service() -> Item<ServiceView> {
