@@ -32,6 +32,8 @@ pub struct TypeRules {
     pub validate_update: Option<fn(&Struct, &Struct, &Path<'_>, &mut ErrorList)>,
     /// Reports errors of an update of the status, for the object's own type. The function gets the whole objects, before and after.
     pub status: Option<fn(&Struct, &Struct, &mut ErrorList)>,
+    /// Whether an update of the status must leave an object that is valid as a whole, for the object's own type.
+    pub whole_status: bool,
     /// Texts for `Warning` headers.
     pub warnings: Option<fn(&Struct, &Path<'_>, &mut Vec<String>)>,
 }
@@ -54,6 +56,7 @@ impl TypeRules {
             create: None,
             validate_update: None,
             status: None,
+            whole_status: false,
             warnings: None,
         }
     }
@@ -127,6 +130,12 @@ impl TypeRules {
     #[must_use]
     pub const fn status(mut self, f: fn(&Struct, &Struct, &mut ErrorList)) -> Self {
         self.status = Some(f);
+        self
+    }
+    /// With validation of the whole object when the endpoint `status` writes it.
+    #[must_use]
+    pub const fn whole_status(mut self) -> Self {
+        self.whole_status = true;
         self
     }
     /// With warnings.
