@@ -6,7 +6,7 @@ use crate::compile::compile;
 use crate::steps::Steps;
 use crate::tests::{Selection, Tier};
 use crate::tool::{cargo, run as exec, say};
-use crate::{check_layers, check_sizes, check_tests, peer, seeded_bugs, since, tests};
+use crate::{check_circles, check_layers, check_sizes, check_tests, peer, seeded_bugs, since, tests};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -35,6 +35,7 @@ pub(crate) fn sources(steps: &mut Steps) -> anyhow::Result<()> {
     steps.step("sources", || {
         exec(cargo().args(["fmt", "--all", "--check"]))?;
         check_layers::run()?;
+        check_circles::run(&check_circles::Args::default())?;
         check_sizes::run()?;
         check_tests::run()?;
         seeded_bugs::complete()

@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use crate::compile::{Executable, compile};
-use crate::tests::INTEGRATION;
+use crate::since::INTEGRATION;
 use crate::tool::{cargo, output, root, run as exec, target};
 
 const STATES: &str = "tests/integration/state";
