@@ -6,7 +6,7 @@ use crate::compile::compile;
 use crate::steps::Steps;
 use crate::tests::{Selection, Tier};
 use crate::tool::{cargo, run as exec, say};
-use crate::{check_layers, check_sizes, check_tests, peer, seeded_bugs, since, tests};
+use crate::{check_circles, check_layers, check_sizes, check_tests, peer, seeded_bugs, since, tests};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -24,6 +24,7 @@ type Check = fn() -> anyhow::Result<()>;
 const SOURCES: &[(&str, Check)] = &[
     ("format", || exec(cargo().args(["fmt", "--all", "--check"]))),
     ("layers", check_layers::run),
+    ("circles", || check_circles::run(&check_circles::Args::default())),
     ("sizes", check_sizes::run),
     ("tests", check_tests::run),
     ("seeded bugs", seeded_bugs::complete),

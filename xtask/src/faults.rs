@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use crate::compile::compile;
-use crate::tests::INTEGRATION;
+use crate::since::INTEGRATION;
 use crate::tool::{output, root, say, target};
 
 const PAGE: &str = "docs/operations/faults.md";

@@ -21,6 +21,8 @@ enum Thing {
     },
     /// A controller with its plan, act and tests.
     Controller {
+        /// Domain folder, as `apps`.
+        domain: String,
         /// Snake-case name, as `replica_set`.
         name: String,
     },
@@ -46,14 +48,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 "add rows: libs/apis/src/{group}.rs (TypeRules), actors/registry/src/table.rs ({title}Strategy)"
             ));
         }
-        Thing::Controller { name } => {
-            let folder = format!("actors/controllers/src/{name}");
+        Thing::Controller { domain, name } => {
+            let folder = format!("actors/controllers/src/{domain}/{name}");
             write(&format!("{folder}.rs"), include_str!("../patterns/controller.txt"), name)?;
             write(&format!("{folder}/plan.rs"), include_str!("../patterns/plan.txt"), name)?;
             write(&format!("{folder}/act.rs"), include_str!("../patterns/act.txt"), name)?;
             write(&format!("{folder}/tests.rs"), include_str!("../patterns/tests.txt"), name)?;
-            declare("actors/controllers/src/lib.rs", "mod ", name)?;
-            say(&format!("add a row: actors/controllers/src/table.rs ({name}::ROW)"));
+            declare(&format!("actors/controllers/src/{domain}.rs"), "pub(crate) mod ", name)?;
+            declare("actors/controllers/src/lib.rs", "mod ", domain)?;
+            say(&format!("add a row: actors/controllers/src/table.rs ({domain}::{name}::ROW)"));
         }
         Thing::Plugin { name } => {
             let path = format!("actors/scheduler/src/plugins/{name}.rs");

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use crate::compile::{Executable, compile};
 use crate::executables;
-use crate::tests::INTEGRATION;
+use crate::since::INTEGRATION;
 use crate::tool::root;
 
 const STATES: &str = "tests/integration/state";

@@ -7,13 +7,14 @@ use std::process::Command;
 use anyhow::Context;
 use cargo_metadata::{MetadataCommand, Package};
 
-use crate::tests::INTEGRATION;
 use crate::tool::{output, root, rust_files, say};
 
 /// The executable that whole-system tests start, which is no dependency of theirs to cargo.
 const PROGRAM: &str = "oarlock";
 /// The packages with such tests.
 const START_PROGRAMS: [&str; 2] = [INTEGRATION, ORACLE];
+/// The tests of whole programs.
+pub(crate) const INTEGRATION: &str = "oarlock-tests-integration";
 /// Plays scripts at the program and compares its answers with upstream's.
 const ORACLE: &str = "oarlock-tests-oracle";
 /// Files that belong to no package and decide what every package is.

@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 
 use crate::compile::Executable;
 use crate::seeded_bugs::{BUGS, Bug};
-use crate::since::{self, Affected};
+use crate::since::{self, Affected, INTEGRATION};
 use crate::tool::{processors, root, say, seconds, target};
 use flaky::{Failure, Flaky};
 use plan::Durations;
@@ -22,8 +22,6 @@ use queue::Task;
 
 /// Its tests are all in virtual time: they do not notice how long they wait for a processor.
 pub(crate) const VIRTUAL: &str = "oarlock-tests-sim";
-/// The tests of whole programs.
-pub(crate) const INTEGRATION: &str = "oarlock-tests-integration";
 /// How long tests took in an earlier run: it decides the order and what runs together, nothing else.
 const DURATIONS: &str = "tests/durations.toml";
 /// What documentation takes, on one processor. Seconds.

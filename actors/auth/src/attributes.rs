@@ -1,12 +1,10 @@
 //! What is asked of an authorizer, and what it answers (upstream: `authorizer.Attributes`, `authorizer.Decision`).
 
-use std::sync::Arc;
-
 use oarlock_meta::quote::quote;
 use oarlock_meta::{FieldSelector, GroupResource, LabelSelector, Status};
 
-use crate::UserInfo;
-use crate::authorizers::rbac::Binding;
+use crate::grant::Grant;
+use crate::user::UserInfo;
 
 /// One request, as authorization sees it. Empty text means "not given".
 #[derive(Debug, Clone, Copy)]
@@ -125,29 +123,6 @@ impl Decision {
         match self {
             Self::Allow(grant) => grant.to_string(),
             Self::Deny(reason) | Self::NoOpinion(reason) => reason.clone(),
-        }
-    }
-}
-
-/// What allowed a request. Rendered only when somebody wants to know.
-#[derive(Debug, Clone)]
-pub enum Grant {
-    /// A built-in rule that upstream gives no reason for: `system:masters`, or the Node authorizer.
-    BuiltIn,
-    /// A role binding, through one of its subjects.
-    Binding {
-        /// The binding.
-        binding: Arc<Binding>,
-        /// The first of its subjects that applies.
-        subject: usize,
-    },
-}
-
-impl std::fmt::Display for Grant {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::BuiltIn => Ok(()),
-            Self::Binding { binding, subject } => write!(f, "RBAC: allowed by {}", binding.describe(*subject)),
         }
     }
 }

@@ -14,12 +14,14 @@ pub mod attributes;
 pub mod authenticators;
 pub mod authorizers;
 pub mod escalation;
+mod grant;
 pub mod impersonation;
 pub mod objects;
 pub mod tokens;
 pub mod user;
 
-pub use attributes::{Attributes, Decision, Grant};
+pub use attributes::{Attributes, Decision};
 pub use authenticators::{Authenticators, PeerCertificates, Unauthorized};
 pub use authorizers::Authorizers;
+pub use grant::Grant;
 pub use user::UserInfo;

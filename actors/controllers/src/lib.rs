@@ -1,39 +1,36 @@
-//! The loops of kube-controller-manager and of cloud-controller-manager, one file each: plan purely, act thinly.
+//! The controllers of kube-controller-manager and of cloud-controller-manager, one file each: plan purely, act thinly.
 //!
-//! Each controller is one [`Row`] of [`ROWS`], or of [`CLOUD_ROWS`] if it reaches a cloud. [`start()`] gives each its own identity (the ServiceAccount that upstream's bootstrap roles are
+//! Each controller is one [`Row`]. [`start()`] gives each its own identity (the ServiceAccount that upstream's bootstrap roles are
 //! bound to) and one set of shared informers, and spawns it in the shell of `oarlock_informer`. In a controller's folder `plan.rs` decides
 //! over projections, without clocks or I/O; `act.rs` makes the writes; reconciles wait until the caches show them (`OwnWrites`).
+//!
+//! Controllers are in folders by domain and import `harness`, never one another's row; only `start.rs` imports the list in `table.rs`.
 
-mod account;
-mod accounts;
-mod aggregation;
-mod behind;
-mod claim;
+mod apps;
+mod batch;
+mod certificates;
 mod cloud;
-mod cloud_node;
-mod cloud_node_lifecycle;
-mod deployment;
-mod endpoints;
-mod endpointslice;
-mod env;
-mod garbage;
-mod job;
-mod namespace;
-mod node_lifecycle;
-mod pod_garbage;
+mod controller_ref;
+mod core;
+mod error;
+mod harness;
+mod nodes;
+mod pod_template;
 mod project;
-mod replicaset;
-mod root_ca;
-mod service_lb;
-mod serviceaccount;
+mod selection;
+mod service_account_client;
+mod service_accounts;
 mod start;
 mod table;
-mod taint_eviction;
-mod template;
-mod ttl;
-mod ttl_after_finished;
 mod write;
 
-pub use account::identities;
-pub use start::{Clients, CloudOptions, Error, Options, Started, cloud_units, start, start_cloud, units};
-pub use table::{CLOUD_ROWS, Placement, ROWS, Row};
+pub use crate::core::endpointslice::EndpointSliceSettings;
+pub use crate::core::pod_garbage_collector::PodGarbageCollectorSettings;
+pub use cloud::node::CloudNodeSettings;
+pub use cloud::node_lifecycle::CloudNodeLifecycleSettings;
+pub use error::Error;
+pub use harness::{Clients, Need, Row, Settings, Spread};
+pub use nodes::node_lifecycle::NodeLifecycleSettings;
+pub use selection::Selection;
+pub use service_account_client::identities;
+pub use start::{CloudOptions, Options, Started, cloud_rows, cloud_units, rows, start, start_cloud, units};

@@ -10,10 +10,11 @@ mod node;
 mod pod;
 mod replicaset;
 mod service;
+mod template;
 
 pub(crate) use cloud::{BalancedService, CloudNode};
 pub(crate) use deployment::condition;
-pub(crate) use deployment::{Amount, Condition, Deployment, DeploymentState, HASH, Strategy};
+pub(crate) use deployment::{Amount, Condition, Deployment, DeploymentState, Strategy};
 pub(crate) use digest::Digest;
 #[cfg(test)]
 pub(crate) use job::PerIndex;
@@ -31,6 +32,7 @@ pub(crate) use pod::Port;
 pub(crate) use pod::{Phase, PodView, Toleration, active, target_port};
 pub(crate) use replicaset::{ReplicaSet, ReplicaSetState};
 pub(crate) use service::{EndpointsView, Prefers, ServicePort, ServiceView, SliceView, TargetPort};
+pub(crate) use template::HASH;
 
 use oarlock_meta::Time;
 

@@ -5,74 +5,75 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use oarlock_client::Client;
 use oarlock_cloud::Provider;
-use oarlock_informer::{Recorder, SharedInformers, refusals_seen};
+use oarlock_informer::{ControllerRow, Recorder, SharedInformers, refusals_seen};
 use oarlock_mesh::{Placement, Scope, Unit};
-use oarlock_meta::Status;
 use oarlock_runtime::System;
+use oarlock_schema::FeatureGates;
+use oarlock_seeded_bug::seeded_bug;
 
-use crate::accounts;
-use crate::cloud::{Cloud, UNIT};
-use crate::env::{Env, PARTS};
-use crate::table::{CLOUD_ROWS, Placement as Spread, ROWS, Row};
+use crate::cloud::provider::Cloud;
+use crate::error::Error;
+use crate::harness::{CLOUD_UNIT, Clients, Env, PARTS, Row, Settings, Shell, Spread, Supplies};
+use crate::selection::Selection;
+use crate::service_accounts;
+use crate::table::{CLOUD_ROWS, ROWS};
 
-/// What is chosen about the controllers.
+/// Options of the controllers.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Controllers to leave out, by name.
-    pub disable: Vec<String>,
-    /// The cluster's CA certificates (PEM) for ConfigMap `kube-root-ca.crt`; empty leaves its publisher out.
+    /// The controllers to run.
+    pub selection: Selection,
+    /// Feature gates; a controller whose gate is off does not run.
+    pub features: FeatureGates,
+    /// Settings of single controllers.
+    pub settings: Settings,
+    /// The cluster's CA certificates, PEM; empty when the process has none.
     pub root_ca: String,
-    /// Which units this process holds.
+    /// Units that this process holds.
     pub placement: Placement,
 }
 
-/// What is chosen about the controllers that reach a cloud.
+/// Options of the controllers that reach a cloud.
 #[derive(Clone, Debug)]
 pub struct CloudOptions {
-    /// The cloud.
+    /// The controllers to run.
+    pub selection: Selection,
+    /// Settings of single controllers.
+    pub settings: Settings,
+    /// The cloud provider.
     pub provider: Arc<dyn Provider>,
-    /// What it calls the cluster: the same in all processes, and another than that of any other cluster there.
+    /// The provider's name of the cluster: the same in all processes, and another than that of any other cluster there.
     pub cluster: String,
-    /// Which units this process holds.
+    /// Units that this process holds.
     pub placement: Placement,
 }
 
-/// Every unit of the controllers: all processes must know the same.
+/// Every unit of the controllers. All processes must know the same, so a controller's unit exists whether the controller runs or not.
 #[must_use]
 pub fn units() -> Vec<Unit> {
-    let single = ROWS.iter().filter(|row| row.placement == Spread::Singleton).map(|row| Unit::singleton(row.name));
+    let single = ROWS.iter().filter(|row| row.spread == Spread::Singleton).map(|row| Unit::singleton(row.name));
     Scope::parts(PARTS).units().iter().cloned().chain(single).collect()
 }
 
 /// Every unit of the controllers that reach a cloud; work for each has effects outside of the API.
 #[must_use]
 pub fn cloud_units() -> Vec<Unit> {
-    vec![Unit::named(UNIT)]
+    vec![Unit::named(CLOUD_UNIT)]
 }
 
-/// The controllers could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No controller has this name.
-    #[error("no controller {0:?}")]
-    Unknown(String),
-    /// The runtime refused an actor.
-    #[error("controller {name}")]
-    Spawn {
-        /// Which one.
-        name: &'static str,
-        /// Why.
-        source: oarlock_runtime::Error,
-    },
-    /// An informer could not be had.
-    #[error("informer")]
-    Informer(#[from] oarlock_informer::Error),
-    /// The schema lacks something.
-    #[error("schema")]
-    Schema(#[from] Status),
+/// The rows of the controller manager's controllers, sorted by name.
+#[must_use]
+pub fn rows() -> &'static [Row] {
+    ROWS
 }
 
-/// What runs.
+/// The rows of the cloud controller manager's controllers, sorted by name.
+#[must_use]
+pub fn cloud_rows() -> &'static [Row] {
+    CLOUD_ROWS
+}
+
+/// The controllers of a process.
 #[derive(Clone, Debug)]
 pub struct Started {
     /// Names of the controllers, sorted.
@@ -81,28 +82,27 @@ pub struct Started {
     pub informers: SharedInformers,
 }
 
-/// Starts every controller that is not disabled. `clients` makes the client of a ServiceAccount in kube-system (see [`Row::account`]);
-/// `manager` is `system:kube-controller-manager`: it reads for the shared informers and creates the accounts.
+/// Starts the selected controllers. `clients` makes the client of a ServiceAccount (see [`Row::account`]); `manager` is
+/// `system:kube-controller-manager`, which reads for the shared informers and creates the accounts.
 ///
 /// # Errors
 /// [`Error`]; what was started before stays and ends with the system.
 pub async fn start(system: &System, manager: Client, clients: Clients, options: Options) -> Result<Started, Error> {
-    if let Some(unknown) = options.disable.iter().find(|name| ROWS.iter().all(|row| row.name != name.as_str())) {
-        return Err(Error::Unknown(unknown.clone()));
-    }
-    let root_ca: Arc<str> = options.root_ca.as_str().into();
-    let wanted = |row: &&'static Row| {
-        let off = options.disable.iter().any(|name| name == row.name);
-        let pointless = row.account == "root-ca-cert-publisher" && root_ca.is_empty();
-        !(off || pointless)
+    let Options { selection, features, settings, root_ca, placement } = options;
+    selection.check(ROWS)?;
+    let root_ca = Some(root_ca.as_str().into()).filter(|root_ca: &Arc<str>| !root_ca.is_empty());
+    let process = Process {
+        informers: SharedInformers::new(system.clone(), manager.clone(), "controllers"),
+        system: system.clone(),
+        clients,
+        placement,
+        settings,
+        supplies: Supplies { root_ca, cloud: None },
     };
-    let rows = ROWS.iter().filter(wanted).collect();
-    let informers = SharedInformers::new(system.clone(), manager.clone(), "controllers");
-    let shared = Shared { placement: options.placement, root_ca, cloud: None };
-    start_all(system, manager, clients, informers, rows, shared).await
+    process.start(manager, running(ROWS, &selection, &features, &process.supplies)).await
 }
 
-/// Starts the controllers that reach a cloud; `manager` is `system:cloud-controller-manager`, the rest as for [`start`].
+/// Starts the selected controllers that reach a cloud; `manager` is `system:cloud-controller-manager`, the rest as for [`start`].
 ///
 /// # Errors
 /// [`Error`]; what was started before stays and ends with the system.
@@ -112,58 +112,79 @@ pub async fn start_cloud(
     clients: Clients,
     options: CloudOptions,
 ) -> Result<Started, Error> {
-    let CloudOptions { provider, cluster, placement } = options;
-    let informers = SharedInformers::new(system.clone(), manager.clone(), "cloud");
-    let cloud = Some(Cloud::new(provider, &cluster, placement.clone()));
-    let shared = Shared { placement, root_ca: "".into(), cloud };
-    start_all(system, manager, clients, informers, CLOUD_ROWS.iter().collect(), shared).await
+    let CloudOptions { selection, settings, provider, cluster, placement } = options;
+    selection.check(CLOUD_ROWS)?;
+    let process = Process {
+        informers: SharedInformers::new(system.clone(), manager.clone(), "cloud"),
+        system: system.clone(),
+        clients,
+        settings,
+        supplies: Supplies { root_ca: None, cloud: Some(Cloud::new(provider, &cluster, placement.clone())) },
+        placement,
+    };
+    process.start(manager, running(CLOUD_ROWS, &selection, &FeatureGates::default(), &process.supplies)).await
 }
 
-/// Makes the client of an account.
-pub type Clients = Arc<dyn Fn(&str) -> Client + Send + Sync>;
-
-/// What all controllers of a process share, besides their informers.
-struct Shared {
-    placement: Placement,
-    root_ca: Arc<str>,
-    cloud: Option<Cloud>,
-}
-
-fn start_all<'a>(
-    system: &'a System,
-    manager: Client,
-    clients: Clients,
-    informers: SharedInformers,
-    rows: Vec<&'static Row>,
-    shared: Shared,
-) -> BoxFuture<'a, Result<Started, Error>> {
-    Box::pin(start_rows(system, manager, clients, informers, rows, shared))
-}
-
-async fn start_rows(
-    system: &System,
-    manager: Client,
-    clients: Clients,
-    informers: SharedInformers,
-    rows: Vec<&'static Row>,
-    shared: Shared,
-) -> Result<Started, Error> {
-    accounts::start(system, manager, rows.iter().map(|row| row.account).collect()).await?;
-    for row in &rows {
-        let spawn = |source| Error::Spawn { name: row.name, source };
-        let client = refusals_seen(&clients(row.account), row.name);
-        let recorder = Recorder::start(system, client.clone(), row.component, "").await.map_err(spawn)?;
-        let env = Env {
-            row,
-            system: system.clone(),
-            client,
-            informers: informers.clone(),
-            recorder,
-            placement: shared.placement.clone(),
-            root_ca: shared.root_ca.clone(),
-            cloud: shared.cloud.clone(),
-        };
-        (row.start)(env).await?;
+/// The controllers that run: those selected whose gate is on and whose needs the process meets. The log says why one that is selected does not run.
+fn running<'a>(rows: &'a [Row], selection: &Selection, features: &FeatureGates, supplies: &Supplies) -> Vec<&'a Row> {
+    let mut running = Vec::new();
+    for row in rows.iter().filter(|row| selection.runs(row)) {
+        let off = row.gate.filter(|gate| !features.enabled(gate) && !seeded_bug!("controller_ignores_its_gate"));
+        if let Some(gate) = off {
+            tracing::info!(controller = row.name, gate, "controller is disabled by a feature gate");
+        } else if let Some(need) = supplies.unmet(row.needs) {
+            tracing::warn!(controller = row.name, %need, "controller does not run: the process lacks what it needs");
+        } else {
+            running.push(row);
+        }
     }
-    Ok(Started { controllers: rows.iter().map(|row| row.name).collect(), informers })
+    running
 }
+
+/// What all controllers of a process share.
+struct Process {
+    system: System,
+    clients: Clients,
+    informers: SharedInformers,
+    placement: Placement,
+    settings: Settings,
+    supplies: Supplies,
+}
+
+impl Process {
+    fn start(&self, manager: Client, rows: Vec<&'static Row>) -> BoxFuture<'_, Result<Started, Error>> {
+        Box::pin(self.start_rows(manager, rows))
+    }
+
+    async fn start_rows(&self, manager: Client, rows: Vec<&'static Row>) -> Result<Started, Error> {
+        service_accounts::start(&self.system, manager, rows.iter().map(|row| row.account).collect()).await?;
+        for row in &rows {
+            (row.start)(self.env(row).await?).await?;
+        }
+        Ok(Started { controllers: rows.iter().map(|row| row.name).collect(), informers: self.informers.clone() })
+    }
+
+    async fn env(&self, row: &'static Row) -> Result<Env, Error> {
+        let spawn = |source| Error::Spawn { name: row.name, source };
+        let client = refusals_seen(&(self.clients)(row.account), row.name);
+        let recorder = Recorder::start(&self.system, client.clone(), row.component, "").await.map_err(spawn)?;
+        Ok(Env {
+            name: row.name,
+            component: row.component,
+            client,
+            informers: self.informers.clone(),
+            recorder,
+            shell: Shell {
+                system: self.system.clone(),
+                row: ControllerRow::new(row.name, row.workers),
+                placement: self.placement.clone(),
+                scope: row.spread.scope(row.name),
+            },
+            settings: self.settings.clone(),
+            supplies: self.supplies.of(row.needs),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

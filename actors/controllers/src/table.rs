@@ -1,70 +1,50 @@
-//! The table of controllers.
+//! The list of controllers.
 
-use crate::env::Starter;
-use crate::{
-    aggregation, cloud_node, cloud_node_lifecycle, deployment, endpoints, endpointslice, garbage, job, namespace,
-    node_lifecycle, pod_garbage, replicaset, root_ca, service_lb, serviceaccount, taint_eviction, ttl,
-    ttl_after_finished,
+use crate::apps::{deployment, replicaset};
+use crate::batch::{job, ttl_after_finished};
+use crate::certificates::root_ca_publisher;
+use crate::cloud::{self, service_lb};
+use crate::core::{
+    clusterrole_aggregation, endpoints, endpointslice, garbage_collector, namespace, pod_garbage_collector,
+    serviceaccount,
 };
+use crate::harness::Row;
+use crate::nodes::{node_lifecycle, taint_eviction, ttl};
 
-/// Where a controller runs when there are several processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// Partitioned by the key that owns the decision: its unit is `controllers/<hash>`.
-    Key,
-    /// In one place: its unit is `singleton/<name>`.
-    Singleton,
-    /// With all others that reach the cloud: its unit is `cloud`, which moves when its holder has certainly stopped.
-    Cloud,
-}
-
-/// One controller.
-#[derive(Clone, Copy, Debug)]
-pub struct Row {
-    /// Upstream's name, as `--controllers` takes it.
-    pub name: &'static str,
-    /// Its ServiceAccount in kube-system; the role bound to it is `system:controller:<account>`.
-    pub account: &'static str,
-    /// What names it in Events and field managers.
-    pub component: &'static str,
-    /// The resources it watches.
-    pub watches: &'static [&'static str],
-    /// How many keys are reconciled at once.
-    pub workers: usize,
-    /// Where it runs.
-    pub placement: Placement,
-    /// Why it runs there.
-    pub why: &'static str,
-    pub(crate) start: Starter,
-}
-
-/// Every controller that needs nothing but the API, sorted by name.
-pub static ROWS: &[Row] = &[
-    aggregation::ROW,
+/// The controllers of the controller manager, sorted by name.
+pub(crate) static ROWS: &[Row] = &[
+    clusterrole_aggregation::ROW,
     deployment::ROW,
     endpoints::ROW,
     endpointslice::ROW,
-    garbage::ROW,
+    garbage_collector::ROW,
     job::ROW,
     namespace::ROW,
     node_lifecycle::ROW,
-    pod_garbage::ROW,
+    pod_garbage_collector::ROW,
     replicaset::ROW,
-    root_ca::ROW,
+    root_ca_publisher::ROW,
     serviceaccount::ROW,
     taint_eviction::ROW,
     ttl_after_finished::ROW,
     ttl::ROW,
 ];
 
-/// Every controller that reaches a cloud, sorted by name.
-pub static CLOUD_ROWS: &[Row] = &[cloud_node::ROW, cloud_node_lifecycle::ROW, service_lb::ROW];
+/// The controllers of the cloud controller manager, sorted by name.
+pub(crate) static CLOUD_ROWS: &[Row] = &[cloud::node::ROW, cloud::node_lifecycle::ROW, service_lb::ROW];
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use oarlock_schema::FeatureGates;
+
     use super::*;
+    use crate::harness::{Need, Spread};
+
+    fn all() -> impl Iterator<Item = &'static Row> {
+        ROWS.iter().chain(CLOUD_ROWS)
+    }
 
     #[test]
     fn names_are_unique_sorted_and_complete() {
@@ -72,26 +52,30 @@ mod tests {
             let names: Vec<_> = rows.iter().map(|row| row.name).collect();
             assert!(names.is_sorted(), "{names:?}");
         }
-        let all = || ROWS.iter().chain(CLOUD_ROWS);
-        assert_eq!(all().map(|row| row.name).collect::<BTreeSet<_>>().len(), all().count(), "a name twice");
+        let names: Vec<&str> = all().flat_map(|row| row.aliases.iter().chain([&row.name])).copied().collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "a name or alias twice");
         let components: BTreeSet<_> = all().map(|row| row.component).collect();
         assert_eq!(components.len(), all().count(), "two would share one recorder");
-        assert!(CLOUD_ROWS.iter().all(|row| row.placement == Placement::Cloud));
         for row in all() {
             assert!(row.name.ends_with("-controller"), "{}", row.name);
-            assert!(!row.why.is_empty() && !row.watches.is_empty() && row.workers > 0, "{}", row.name);
+            assert!(!row.why.is_empty() && row.workers > 0, "{}", row.name);
         }
     }
 
     #[test]
-    fn watched_resources_exist_and_are_named_once() {
-        for row in ROWS.iter().chain(CLOUD_ROWS) {
-            let unique: BTreeSet<_> = row.watches.iter().collect();
-            assert_eq!(unique.len(), row.watches.len(), "{}", row.name);
-            for watched in row.watches.iter().filter(|watched| **watched != "*") {
-                let known = oarlock_schema::RESOURCES.iter().any(|resource| resource.plural == *watched);
-                assert!(known, "{}: no resource {watched}", row.name);
-            }
+    fn what_reaches_the_cloud_declares_it() {
+        for row in all() {
+            let cloud = CLOUD_ROWS.iter().any(|one| one.name == row.name);
+            assert_eq!(row.spread == Spread::Cloud, cloud, "{}", row.name);
+            assert_eq!(row.needs.contains(&Need::Cloud), cloud, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn gates_of_rows_exist() {
+        let gates = FeatureGates::default();
+        for gate in all().filter_map(|row| row.gate) {
+            assert!(gates.iter().any(|(known, _)| known.name == gate), "{gate}: a gate that nobody knows counts as on");
         }
     }
 }

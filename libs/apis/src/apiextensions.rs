@@ -1,6 +1,6 @@
 //! The apiextensions group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod custom_resource_definition;
 

@@ -6,7 +6,7 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::apiregistration_v1::{APIService, APIServiceSpec};
 
 use crate::rules::{each, formats, object_meta::composed_name, one_of, optional_subdomain};
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the apiregistration group.
 pub const TYPES: &[TypeRules] = &[

@@ -1,6 +1,6 @@
 //! The apps group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod daemon_set;
 pub mod deployment;

@@ -1,6 +1,6 @@
 //! The autoscaling group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod autoscaler;
 pub mod behavior;

@@ -1,6 +1,6 @@
 //! The batch group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod cron;
 pub mod cron_job;

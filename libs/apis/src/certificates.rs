@@ -8,20 +8,15 @@ use oarlock_schema::views::certificates_v1::{
 };
 
 use crate::rules::{Seen, one_of};
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the certificates group.
 pub const TYPES: &[TypeRules] = &[
-    TypeRules::of("certificates/v1.CertificateSigningRequest").status(whole),
+    TypeRules::of("certificates/v1.CertificateSigningRequest").whole_status(),
     TypeRules::of("certificates/v1.CertificateSigningRequestSpec").required(&["usages"]).validate(spec),
     TypeRules::of("certificates/v1.CertificateSigningRequestStatus").after(status),
     TypeRules::of("certificates/v1.CertificateSigningRequestCondition").required(&["type"]).validate(condition),
 ];
-
-/// An update of the status must pass the validation of the whole object.
-fn whole(new: &Struct, _: &Struct, errors: &mut ErrorList) {
-    crate::walk::validate_nodes(new, errors);
-}
 
 /// Key usages, in the order of error texts.
 const USAGES: &[&str] = &[

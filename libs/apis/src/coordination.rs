@@ -5,7 +5,7 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::coordination_v1::LeaseSpec;
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the coordination group.
 pub const TYPES: &[TypeRules] =

@@ -1,6 +1,6 @@
 //! The core group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod claim;
 pub mod cluster_ips;

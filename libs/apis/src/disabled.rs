@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use oarlock_schema::{FeatureGates, FieldId, Obj, Struct, TYPES, TypeRef, Value};
 
-use crate::table::{ByAddress, address};
+use crate::by_address::{ByAddress, address};
 
 /// Fields for which upstream's code looks at other gates than the field's tag says, with the gates that the code requires; an empty list means that the code
 /// never drops the field. Each row was found by writing the field to a live server and reading it back.

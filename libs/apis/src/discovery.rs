@@ -1,6 +1,6 @@
 //! The discovery group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod endpoint_slice;
 

@@ -6,7 +6,7 @@ use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::{Struct, Value};
 
 use crate::rules::status;
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the flowcontrol group.
 pub const TYPES: &[TypeRules] = &[

@@ -1,7 +1,7 @@
 //! The meta group: types that stand in many others.
 
 use crate::rules::selector;
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the meta group.
 pub const TYPES: &[TypeRules] = &[

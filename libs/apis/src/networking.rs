@@ -1,6 +1,6 @@
 //! The networking group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod address;
 pub mod ingress;

@@ -8,7 +8,7 @@ use oarlock_schema::views::policy_v1::PodDisruptionBudgetSpec;
 
 use crate::apps::workload::count_or_share;
 use crate::rules::{show, status};
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the policy group.
 pub const TYPES: &[TypeRules] = &[

@@ -1,6 +1,6 @@
 //! The rbac group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod binding;
 pub mod role;

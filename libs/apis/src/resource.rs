@@ -1,6 +1,6 @@
 //! The resource group.
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 pub mod claim_status;
 pub mod device_request;

@@ -5,7 +5,7 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::scheduling_v1::PriorityClass;
 
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the scheduling group.
 pub const TYPES: &[TypeRules] =

@@ -9,7 +9,7 @@ use oarlock_schema::views::storage_v1::{
 
 use crate::core::volume::driver_name;
 use crate::rules::{each, one_of, subdomain};
-use crate::table::TypeRules;
+use crate::type_rules::TypeRules;
 
 /// Rows of the storage group.
 pub const TYPES: &[TypeRules] = &[
@@ -17,7 +17,7 @@ pub const TYPES: &[TypeRules] = &[
     TypeRules::of("storage/v1.CSIDriverSpec").validate(driver),
     TypeRules::of("storage/v1.CSINodeDriver").required(&["name", "nodeID"]),
     TypeRules::of("storage/v1.VolumeAttributesClass").required(&["driverName"]).validate_update(attributes_update),
-    TypeRules::of("storage/v1.VolumeAttachment").immutable(&["spec"]).status(attachment_status),
+    TypeRules::of("storage/v1.VolumeAttachment").immutable(&["spec"]).whole_status(),
     TypeRules::of("storage/v1.VolumeAttachmentStatus").validate(attached),
     TypeRules::of("storage/v1.VolumeError").validate(volume_error),
     TypeRules::of("storage/v1.VolumeAttachmentSpec").required(&["attacher"]).validate(attachment),
@@ -78,11 +78,6 @@ fn attachment(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = VolumeAttachmentSpec::new(node);
     subdomain(spec.node_name(), &path.child("nodeName"), errors);
     driver_name(spec.attacher(), &path.child("attacher"), errors);
-}
-
-/// An update of the status must pass the validation of the whole object.
-fn attachment_status(new: &Struct, _: &Struct, errors: &mut ErrorList) {
-    crate::walk::validate_nodes(new, errors);
 }
 
 /// Bytes of all that a driver may tell about an attached volume.

@@ -1,147 +1,13 @@
 //! One row per type that has rules, one row per kind whose name or change rules differ from the common ones.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::LazyLock;
 
-use oarlock_meta::{ErrorList, Path};
-use oarlock_schema::{FieldId, Struct, TypeDef, TypeRef, Value};
+use oarlock_schema::{FieldId, TypeRef, Value};
 
+use crate::by_address::{ByAddress, address};
 use crate::kind::{self, KindRules};
-
-/// The rules of one struct type. Every function sees a node of that type only; the walk visits what is below it.
-#[derive(Clone, Copy, Debug)]
-pub struct TypeRules {
-    /// Schema name, as `core/v1.PodSpec`.
-    pub ty: &'static str,
-    /// Fields that must not be empty, where upstream says nothing more about it.
-    pub required: &'static [&'static str],
-    /// Enumerations that upstream checks; their values are in the schema data. Empty values pass: they are defaulted or required.
-    pub enums: &'static [&'static str],
-    /// Numbers that must not be below zero.
-    pub non_negative: &'static [&'static str],
-    /// Fields that never change once the object exists.
-    pub immutable: &'static [&'static str],
-    /// Fields of a kind that are not validated in an update which leaves them unchanged: they may have been stored when the rules were less strict.
-    pub unchanged_passes: &'static [&'static str],
-    /// Fills in conditional defaults; constant ones come from the schema data just before. Parents come before children.
-    pub default: Option<fn(&mut Struct)>,
-    /// The node as validation sees it, where that is not as it stands (claims of a StatefulSet are volumes of its pods).
-    pub seen_as: Option<fn(&Struct) -> Option<Struct>>,
-    /// Reports what is wrong with a node.
-    pub validate: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports what is wrong with a node once everything below it was looked at: errors keep upstream's order.
-    pub after: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports what is wrong with a node only while the object is being created.
-    pub create: Option<fn(&Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports what is wrong with a change of a node that is at the same place before and after.
-    pub validate_update: Option<fn(&Struct, &Struct, &Path<'_>, &mut ErrorList)>,
-    /// Reports errors of an update of the status, for the object's own type. The function gets the whole objects, before and after.
-    pub status: Option<fn(&Struct, &Struct, &mut ErrorList)>,
-    /// Texts for `Warning` headers.
-    pub warnings: Option<fn(&Struct, &Path<'_>, &mut Vec<String>)>,
-}
-
-impl TypeRules {
-    /// A row without rules, to be extended.
-    #[must_use]
-    pub const fn of(ty: &'static str) -> Self {
-        Self {
-            ty,
-            required: &[],
-            enums: &[],
-            non_negative: &[],
-            immutable: &[],
-            unchanged_passes: &[],
-            default: None,
-            seen_as: None,
-            validate: None,
-            after: None,
-            create: None,
-            validate_update: None,
-            status: None,
-            warnings: None,
-        }
-    }
-    /// With fields that must be there.
-    #[must_use]
-    pub const fn required(mut self, fields: &'static [&'static str]) -> Self {
-        self.required = fields;
-        self
-    }
-    /// With enumerations.
-    #[must_use]
-    pub const fn enums(mut self, fields: &'static [&'static str]) -> Self {
-        self.enums = fields;
-        self
-    }
-    /// With numbers that are at least 0.
-    #[must_use]
-    pub const fn non_negative(mut self, fields: &'static [&'static str]) -> Self {
-        self.non_negative = fields;
-        self
-    }
-    /// With fields that never change.
-    #[must_use]
-    pub const fn immutable(mut self, fields: &'static [&'static str]) -> Self {
-        self.immutable = fields;
-        self
-    }
-    /// With fields of a kind that are not looked at while they stay the same.
-    #[must_use]
-    pub const fn unchanged_passes(mut self, fields: &'static [&'static str]) -> Self {
-        self.unchanged_passes = fields;
-        self
-    }
-    /// With defaults.
-    #[must_use]
-    pub const fn default(mut self, f: fn(&mut Struct)) -> Self {
-        self.default = Some(f);
-        self
-    }
-    /// With another look for validation.
-    #[must_use]
-    pub const fn seen_as(mut self, f: fn(&Struct) -> Option<Struct>) -> Self {
-        self.seen_as = Some(f);
-        self
-    }
-    /// With validation.
-    #[must_use]
-    pub const fn validate(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
-        self.validate = Some(f);
-        self
-    }
-    /// With validation after that of the parts.
-    #[must_use]
-    pub const fn after(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
-        self.after = Some(f);
-        self
-    }
-    /// With validation at creation.
-    #[must_use]
-    pub const fn create(mut self, f: fn(&Struct, &Path<'_>, &mut ErrorList)) -> Self {
-        self.create = Some(f);
-        self
-    }
-    /// With validation of changes.
-    #[must_use]
-    pub const fn validate_update(mut self, f: fn(&Struct, &Struct, &Path<'_>, &mut ErrorList)) -> Self {
-        self.validate_update = Some(f);
-        self
-    }
-    /// With validation of what the endpoint `status` writes.
-    #[must_use]
-    pub const fn status(mut self, f: fn(&Struct, &Struct, &mut ErrorList)) -> Self {
-        self.status = Some(f);
-        self
-    }
-    /// With warnings.
-    #[must_use]
-    pub const fn warnings(mut self, f: fn(&Struct, &Path<'_>, &mut Vec<String>)) -> Self {
-        self.warnings = Some(f);
-        self
-    }
-}
+use crate::type_rules::TypeRules;
 
 /// Rows of all types, by group.
 const TYPES: &[&[TypeRules]] = &[
@@ -192,34 +58,9 @@ pub(crate) struct Constant {
     pub(crate) pointer: bool,
 }
 
-/// Addresses of statics are as good as random numbers once multiplied.
-#[derive(Clone, Default)]
-pub(crate) struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
-    }
-    fn write_usize(&mut self, n: usize) {
-        self.0 = (self.0 ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    }
-}
-
-/// A map from types to values, keyed by the type's address for a fast lookup.
-pub(crate) type ByAddress<T> = HashMap<usize, T, BuildHasherDefault<AddressHasher>>;
-
 type Slots = ByAddress<Slot>;
 
 static SLOTS: LazyLock<Slots> = LazyLock::new(build);
-
-pub(crate) fn address(ty: &TypeDef) -> usize {
-    std::ptr::from_ref(ty) as usize
-}
 
 /// The slot of a type; types made at run time have none.
 pub(crate) fn slot(ty: TypeRef) -> Option<&'static Slot> {

@@ -57,7 +57,7 @@ pub fn validate(resource: &Resource, obj: &Obj) -> ErrorList {
 }
 
 /// Every error below the metadata.
-pub(crate) fn validate_nodes(obj: &Struct, errors: &mut ErrorList) {
+fn validate_nodes(obj: &Struct, errors: &mut ErrorList) {
     visit(obj, &Path::ROOT, &mut |node, slot, path, turn| match turn {
         Turn::Before => check(node, slot, path, errors),
         Turn::After => {
@@ -142,9 +142,14 @@ pub fn validate_change(resource: &Resource, endpoint: &str, new: &Obj, old: &Obj
         compare(new, old, &Path::ROOT, &mut errors);
     }
     if endpoint == "status"
-        && let Some(rule) = slot(new.ty()).and_then(|slot| slot.rules).and_then(|rules| rules.status)
+        && let Some(rules) = slot(new.ty()).and_then(|slot| slot.rules)
     {
-        rule(new, old, &mut errors);
+        if rules.whole_status {
+            validate_nodes(new, &mut errors);
+        }
+        if let Some(rule) = rules.status {
+            rule(new, old, &mut errors);
+        }
     }
     errors
 }

@@ -10,6 +10,7 @@
 mod api;
 mod clear;
 mod data_dir;
+mod duration;
 mod error;
 mod host;
 mod kubeconfig;
@@ -19,6 +20,7 @@ mod secure_serving;
 pub use api::ApiOptions;
 pub use clear::in_the_clear;
 pub use data_dir::DataDir;
+pub use duration::duration;
 pub use error::{Error, Result};
 pub use host::host_name;
 pub use kubeconfig::{

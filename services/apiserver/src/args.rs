@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use oarlock_apiserver::{Limits, Termination};
-use oarlock_meta::GoDuration;
 use oarlock_runtime::shutdown::Graces;
 use oarlock_schema::FeatureGates;
 use oarlock_store::{ColdOptions, DEFAULT_WINDOW_BYTES};
@@ -116,7 +115,7 @@ const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
 #[derive(Clone, Debug, clap::Args)]
 pub struct StoreOptions {
     /// How long an Event is kept after it was made or last repeated; 0 keeps it until somebody deletes it.
-    #[arg(long, default_value = "1h0m0s", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, default_value = "1h0m0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub event_ttl: Duration,
     /// Bytes of history kept in memory for watches and lists of old revisions, all resources together; at least 1 MiB.
     /// Who asks for anything older gets 410 Expired and lists anew.
@@ -146,13 +145,13 @@ pub struct GoingOptions {
     #[arg(long, default_value_t = 0.0, value_name = "FRACTION", value_parser = goaway_chance)]
     pub goaway_chance: f64,
     /// On SIGTERM, go on serving for this long with /readyz failing, so that balancers can look.
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub shutdown_delay_duration: Duration,
     /// After that, answer new requests with 429 and Retry-After until the present ones are done, and close the socket only then.
     #[arg(long)]
     pub shutdown_send_retry_after: bool,
     /// Spread the end of watches over up to this long, so that they do not all begin anew elsewhere at once.
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = oarlock_config::duration)]
     pub shutdown_watch_termination_grace_period: Duration,
     /// How much it takes on at once.
     #[command(flatten)]
@@ -225,11 +224,6 @@ impl GoingOptions {
 fn goaway_chance(text: &str) -> Result<f64, String> {
     let chance = text.parse::<f64>().map_err(|error| error.to_string())?;
     if (0.0..=0.02).contains(&chance) { Ok(chance) } else { Err("must be between 0 and 0.02".to_owned()) }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration = GoDuration::parse(text).map_err(|error| error.to_string())?;
-    duration.to_std().ok_or_else(|| "must not be negative".to_owned())
 }
 
 /// As kubeadm has it: names of nodes are rarely known to the machine of the API server.

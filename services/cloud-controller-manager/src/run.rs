@@ -42,7 +42,10 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
         kinds: vec![&CONTROLLER, &REFLECTOR],
         ready: oarlock_serving::checks::of_crew(&placement, bus.as_ref()),
     };
-    let options = oarlock_controllers::CloudOptions { provider, cluster: args.cluster_name, placement };
+    let selection = oarlock_controllers::Selection::new(&args.controllers, &[]);
+    let settings = oarlock_controllers::Settings::default().with(args.node).with(args.node_lifecycle);
+    let cluster = args.cluster_name;
+    let options = oarlock_controllers::CloudOptions { selection, settings, provider, cluster, placement };
     let started = oarlock_controllers::start_cloud(&system, manager, clients, options).await?;
     oarlock_serving::serve(&system, bound, parts).await?;
     tracing::info!(controllers = ?started.controllers, provider = args.cloud_provider_endpoint, "controllers run");

@@ -1,8 +1,7 @@
 //! The controller-manager subcommand: flags and wiring.
 
 mod args;
-mod choice;
 mod run;
 
-pub use args::Args;
+pub use args::{Args, ControllerOptions};
 pub use run::{run, start};

@@ -8,10 +8,10 @@ use oarlock_controllers::Started;
 use oarlock_informer::{CONTROLLER, REFLECTOR};
 use oarlock_runtime::System;
 use oarlock_runtime::shutdown::{self, End, Graces};
+use oarlock_schema::FeatureGates;
 use oarlock_serving::Parts;
 
 use crate::args::Args;
-use crate::choice;
 
 const AGENT: &str = concat!("kube-controller-manager/", env!("CARGO_PKG_VERSION"));
 
@@ -42,8 +42,6 @@ async fn run_until_signal(args: Args) -> anyhow::Result<u8> {
 pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
     let bound = oarlock_serving::bind(&args.serving, args.secure_port, "kube-controller-manager").await?;
     let resolved = args.api.read()?;
-    let known: Vec<&str> = oarlock_controllers::ROWS.iter().map(|row| row.name).collect();
-    let disable = choice::disabled(&known, &args.controllers, &args.disable)?;
     let root_ca = root_ca(args, &resolved.trust)?;
 
     let (manager, clients) = oarlock_controllers::identities(system, &resolved, AGENT)?;
@@ -58,10 +56,21 @@ pub async fn start(system: &System, args: &Args) -> anyhow::Result<Started> {
         kinds: vec![&CONTROLLER, &REFLECTOR],
         ready: oarlock_serving::checks::of_crew(&placement, bus.as_ref()),
     };
-    let options = oarlock_controllers::Options { disable, root_ca, placement };
+    let features = args.feature_gates.clone();
+    warn_of_unused(&features);
+    let (selection, settings) = (args.controllers.selection(&args.disable), args.controllers.settings());
+    let options = oarlock_controllers::Options { selection, features, settings, root_ca, placement };
     let started = oarlock_controllers::start(system, manager, clients, options).await?;
     oarlock_serving::serve(system, bound, parts).await?;
     Ok(started)
+}
+
+/// Warns of changed gates that no controller asks for.
+fn warn_of_unused(features: &FeatureGates) {
+    let used = |name: &str| oarlock_controllers::rows().iter().any(|row| row.gate == Some(name));
+    for (gate, on) in features.changed().filter(|(gate, _)| !used(gate.name)) {
+        tracing::warn!(gate = gate.name, on, "no controller asks for the feature gate");
+    }
 }
 
 /// What pods are to trust: the named file, or whom we trust ourselves.

@@ -70,6 +70,8 @@ pub(crate) struct Up {
     /// Parts to leave out: scheduler, controller-manager, kubelet, or a controller by name.
     #[arg(long, value_delimiter = ',', value_name = "PART,…")]
     pub(crate) disable: Vec<String>,
+    #[command(flatten)]
+    pub(crate) controllers: oarlock_service_controller_manager::ControllerOptions,
     /// Directory with manifests of static pods, or one such file; every node of this process runs them.
     #[arg(long, value_name = "PATH")]
     pub(crate) pod_manifest_path: Option<PathBuf>,

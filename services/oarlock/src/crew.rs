@@ -87,9 +87,14 @@ async fn controllers(system: &System, api: &Api, args: &Up) -> anyhow::Result<St
         let user = UserInfo::service_account("kube-system", account, "");
         client(&server, user, account)
     });
-    let disable = args.disable.iter().filter(|d| !PARTS.contains(&d.as_str())).cloned().collect();
-    let root_ca = api.server.config().ca_pem.clone();
-    let options = oarlock_controllers::Options { disable, root_ca, ..oarlock_controllers::Options::default() };
+    let disable: Vec<String> = args.disable.iter().filter(|name| !PARTS.contains(&name.as_str())).cloned().collect();
+    let options = oarlock_controllers::Options {
+        selection: args.controllers.selection(&disable),
+        features: args.features.feature_gates.clone(),
+        settings: args.controllers.settings(),
+        root_ca: api.server.config().ca_pem.clone(),
+        placement: oarlock_mesh::Placement::default(),
+    };
     let started = oarlock_controllers::start(system, manager, clients, options).await?;
     Ok(format!("controllers         {}", started.controllers.len()))
 }

@@ -229,6 +229,8 @@ pub(crate) const BUGS: &[Bug] = &[
     bug("zeros_are_kept", "oarlock-codec", Some("all"), "protobuf_reads_as_json_does"),
     program_bug("initial_events_never_end", "watch::alone::initial_events_end_with_the_bookmark"),
     program_bug("nobody_judges_silence", "mesh::policies::nothing_slips_through_while_those_who_judge_come_and_go"),
+    bug("default_off_runs_unnamed", "oarlock-controllers", None, "who_is_off_by_default_runs_only_when_named"),
+    bug("controller_ignores_its_gate", "oarlock-controllers", None, "a_controller_whose_gate_is_off_does_not_run"),
     bug("job_counts_twice", "oarlock-controllers", None, "a_restart_after_any_write_counts_every_pod_once"),
     bug(
         "unseen_owner_forgotten",

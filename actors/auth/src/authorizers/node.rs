@@ -12,7 +12,8 @@ use parking_lot::RwLock;
 use graph::{Graph, Kind};
 pub use graph::{ObjectName, PodRefs};
 
-use crate::attributes::{Attributes, Decision, Grant};
+use crate::attributes::{Attributes, Decision};
+use crate::grant::Grant;
 
 /// The namespace of the Leases kubelets renew.
 const NODE_LEASES: &str = "kube-node-lease";

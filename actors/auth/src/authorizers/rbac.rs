@@ -24,12 +24,14 @@ use parking_lot::Mutex;
 pub use aggregate::{AggregatedRole, aggregate};
 pub use compact::describe_missing;
 pub use covers::covers;
-pub use index::{Binding, RoleRef, Subject, SubjectKind, Unresolved, unresolved_text};
+pub use index::{Unresolved, unresolved_text};
 pub use naive::Policy;
 pub use rule::PolicyRule;
 pub use state::Change;
 
-use crate::attributes::{Attributes, Decision, Grant};
+use crate::attributes::{Attributes, Decision};
+use crate::grant::Grant;
+pub use crate::grant::{Binding, RoleRef, Subject, SubjectKind};
 use crate::user::UserInfo;
 use index::Index;
 use state::State;

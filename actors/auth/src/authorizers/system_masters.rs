@@ -1,6 +1,6 @@
 //! Members of `system:masters` may do everything, whatever the policy says: the way back in when the policy is broken.
 
-use crate::attributes::Grant;
+use crate::grant::Grant;
 use crate::user::{MASTERS, UserInfo};
 
 /// A grant for a member, nothing for anybody else.

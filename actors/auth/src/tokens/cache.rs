@@ -7,8 +7,6 @@ use hashbrown::HashMap;
 use parking_lot::RwLock;
 use ring::digest;
 
-use super::verify::Remembered;
-
 /// Entries per generation: two of these, about 1 KiB each with their claims.
 const GENERATION: usize = 8192;
 
@@ -20,19 +18,24 @@ pub(super) fn hash(token: &str) -> Hash {
     hash
 }
 
-#[derive(Default)]
-struct Generations {
-    young: HashMap<Hash, Arc<Remembered>>,
-    old: HashMap<Hash, Arc<Remembered>>,
+struct Generations<T> {
+    young: HashMap<Hash, Arc<T>>,
+    old: HashMap<Hash, Arc<T>>,
 }
 
-#[derive(Default)]
-pub(super) struct Cache {
-    generations: RwLock<Generations>,
+/// What is known of tokens.
+pub(super) struct Cache<T> {
+    generations: RwLock<Generations<T>>,
 }
 
-impl Cache {
-    pub(super) fn get(&self, hash: &Hash) -> Option<Arc<Remembered>> {
+impl<T> Default for Cache<T> {
+    fn default() -> Self {
+        Self { generations: RwLock::new(Generations { young: HashMap::new(), old: HashMap::new() }) }
+    }
+}
+
+impl<T> Cache<T> {
+    pub(super) fn get(&self, hash: &Hash) -> Option<Arc<T>> {
         {
             let generations = self.generations.read();
             if let Some(found) = generations.young.get(hash) {
@@ -48,7 +51,7 @@ impl Cache {
         Some(found)
     }
 
-    pub(super) fn insert(&self, hash: Hash, entry: Arc<Remembered>) {
+    pub(super) fn insert(&self, hash: Hash, entry: Arc<T>) {
         let mut generations = self.generations.write();
         if generations.young.len() >= GENERATION {
             generations.old = std::mem::take(&mut generations.young);
@@ -66,12 +69,11 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tokens::Claims;
 
     #[test]
     fn memory_is_bounded_and_what_is_used_stays() {
         let cache = Cache::default();
-        let entry = Arc::new(Remembered::new(Claims::default()));
+        let entry = Arc::new(());
         let used = hash("used");
         cache.insert(used, Arc::clone(&entry));
         for i in 0..5 * GENERATION {

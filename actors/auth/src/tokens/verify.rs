@@ -44,7 +44,7 @@ pub struct Verifier {
     issuers: Vec<String>,
     audiences: Vec<String>,
     keys: VerifyingKeys,
-    cache: Cache,
+    cache: Cache<Remembered>,
 }
 
 impl std::fmt::Debug for Verifier {

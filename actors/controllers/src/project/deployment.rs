@@ -5,11 +5,8 @@ use oarlock_meta::{LabelSelector, Time};
 use oarlock_schema::views::{IntOrStr, View, apps_v1};
 use oarlock_schema::{Obj, Str, Struct, TypeRef, Value};
 
-use super::replicaset::template;
+use super::template::template;
 use super::{Digest, selector, time};
-
-/// The label that tells the pods of one template from those of another (upstream `DefaultDeploymentUniqueLabelKey`).
-pub(crate) const HASH: &str = "pod-template-hash";
 
 /// A condition of a workload's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

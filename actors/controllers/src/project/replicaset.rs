@@ -3,9 +3,10 @@
 use oarlock_informer::{Project, ResourceName};
 use oarlock_meta::LabelSelector;
 use oarlock_schema::views::{View, apps_v1};
-use oarlock_schema::{Obj, Str, Struct};
+use oarlock_schema::{Obj, Str};
 
-use super::deployment::{Condition, HASH};
+use super::deployment::Condition;
+use super::template::template;
 use super::{Digest, selector};
 
 /// The counts of a replica set's status.
@@ -78,9 +79,4 @@ impl Project for ReplicaSet {
     fn same(&self, next: &Self) -> bool {
         self == next
     }
-}
-
-/// The digest of a pod template without the hash label that deployments add.
-pub(crate) fn template(node: &Struct) -> Digest {
-    Digest::of(node, (&["metadata", "labels"], HASH))
 }

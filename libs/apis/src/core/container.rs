@@ -1,6 +1,6 @@
 //! Containers of all three sorts.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::views::View;
@@ -255,6 +255,12 @@ pub(super) fn resize_policy(container: Container<'_>, never_restarts: bool, path
 
 /// The volumes of a pod by name; where names are equal the first volume counts.
 pub(super) type Volumes<'a> = HashMap<&'a str, &'a Value>;
+
+/// Resource claims and volumes of a pod, which its containers may name.
+pub(super) struct Known<'a> {
+    pub(super) claims: BTreeSet<&'a str>,
+    pub(super) volumes: Volumes<'a>,
+}
 
 /// Puts the volumes of a pod in order of their names, once for all its containers.
 pub(super) fn by_name(volumes: &[Value]) -> Volumes<'_> {

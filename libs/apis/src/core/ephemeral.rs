@@ -5,7 +5,7 @@ use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, PodSpec};
 use oarlock_schema::{Struct, Value, canonical, type_named};
 
-use super::pod_spec::Known;
+use super::container::Known;
 use super::{container, resources};
 
 /// Fields that only containers of the workload have, in upstream's order.

@@ -6,6 +6,7 @@ use oarlock_schema::Struct;
 use oarlock_schema::views::View;
 use oarlock_schema::views::core_v1::{Container, PodSpec, PodSpecMut};
 
+use super::container::Known;
 use super::{container, probe, resources};
 use crate::rules::{self, Seen, formats, labels, optional_subdomain, range, show};
 
@@ -102,12 +103,6 @@ fn containers(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
     super::ephemeral::in_spec(spec, &known, &path.child("ephemeralContainers"), errors);
-}
-
-/// What containers may name.
-pub(super) struct Known<'a> {
-    pub(super) claims: std::collections::BTreeSet<&'a str>,
-    pub(super) volumes: container::Volumes<'a>,
 }
 
 fn common<'a>(

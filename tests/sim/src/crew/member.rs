@@ -70,12 +70,19 @@ impl Member {
         let clients = Arc::new(move |_: &str| each.clone());
         match role {
             Role::Controllers => {
-                let disable = DISABLED.map(str::to_owned).to_vec();
-                let options = oarlock_controllers::Options { disable, root_ca: String::new(), placement };
+                let selection = oarlock_controllers::Selection::without(&DISABLED.map(str::to_owned));
+                let options =
+                    oarlock_controllers::Options { selection, placement, ..oarlock_controllers::Options::default() };
                 oarlock_controllers::start(&system, client, clients, options).await.unwrap();
             }
             Role::Cloud(cloud) => {
-                let options = CloudOptions { provider: Arc::new(cloud), cluster: "sim".to_owned(), placement };
+                let options = CloudOptions {
+                    selection: oarlock_controllers::Selection::default(),
+                    settings: oarlock_controllers::Settings::default(),
+                    provider: Arc::new(cloud),
+                    cluster: "sim".to_owned(),
+                    placement,
+                };
                 oarlock_controllers::start_cloud(&system, client, clients, options).await.unwrap();
             }
             Role::Scheduler => {

@@ -2,112 +2,37 @@
 
 use std::sync::Arc;
 
-use compact_str::CompactString;
 use oarlock_meta::quote::quote;
-use serde::{Deserialize, Serialize};
 
 use super::GROUP;
 use super::compiled::Role;
+use crate::grant::{Binding, RoleRef, SubjectKind};
 use crate::user::{UserInfo, service_account_name};
-
-/// What kind of subject a binding names.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum SubjectKind {
-    /// A user by name.
-    User,
-    /// A group by name.
-    Group,
-    /// A ServiceAccount by namespace and name.
-    ServiceAccount,
-    /// Something validation lets nobody write; it matches nobody.
-    #[serde(untagged)]
-    Other(CompactString),
-}
-
-/// Whom a binding means.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subject {
-    /// What `name` is the name of.
-    pub kind: SubjectKind,
-    /// The name.
-    pub name: CompactString,
-    /// A ServiceAccount's namespace; empty means the binding's own.
-    #[serde(default)]
-    pub namespace: CompactString,
-}
-
-/// Which role a binding hands out.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct RoleRef {
-    /// `Role` or `ClusterRole`.
-    pub kind: CompactString,
-    /// The role's name.
-    pub name: CompactString,
-}
-
-/// A RoleBinding, or a ClusterRoleBinding if it has no namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binding {
-    /// Empty for a cluster-wide one.
-    pub namespace: CompactString,
-    /// The binding's name.
-    pub name: CompactString,
-    /// What it hands out.
-    pub role: RoleRef,
-    /// To whom.
-    pub subjects: Vec<Subject>,
-}
-
-impl Binding {
-    /// The binding in the words of upstream's reasons, seen from one of its subjects.
-    #[must_use]
-    pub fn describe(&self, subject: usize) -> String {
-        let to = self.subjects.get(subject).map(|s| self.describe_subject(s)).unwrap_or_default();
-        let (kind, name) = (&self.role.kind, quote(&self.role.name));
-        if self.namespace.is_empty() {
-            return format!("ClusterRoleBinding {} of {kind} {name} to {to}", quote(&self.name));
-        }
-        let binding = quote(&format!("{}/{}", self.name, self.namespace));
-        format!("RoleBinding {binding} of {kind} {name} to {to}")
-    }
-
-    fn describe_subject(&self, subject: &Subject) -> String {
-        match &subject.kind {
-            SubjectKind::User => format!("User {}", quote(&subject.name)),
-            SubjectKind::Group => format!("Group {}", quote(&subject.name)),
-            SubjectKind::Other(kind) => format!("{kind} {}", quote(&subject.name)),
-            SubjectKind::ServiceAccount => {
-                let namespace = if subject.namespace.is_empty() { &self.namespace } else { &subject.namespace };
-                format!("ServiceAccount {}", quote(&format!("{}/{namespace}", subject.name)))
-            }
-        }
-    }
-
-    /// The user or group each subject stands for, with its position; subjects that stand for nobody are left out.
-    pub(super) fn principals(&self) -> impl Iterator<Item = (Principal, usize)> + '_ {
-        self.subjects.iter().enumerate().filter_map(|(position, subject)| {
-            let principal = match subject.kind {
-                SubjectKind::User => Principal::User(subject.name.as_str().into()),
-                SubjectKind::Group => Principal::Group(subject.name.as_str().into()),
-                SubjectKind::ServiceAccount => {
-                    let namespace = if subject.namespace.is_empty() { &self.namespace } else { &subject.namespace };
-                    if namespace.is_empty() {
-                        return None;
-                    }
-                    Principal::User(service_account_name(namespace, &subject.name).into())
-                }
-                SubjectKind::Other(_) => return None,
-            };
-            Some((principal, position))
-        })
-    }
-}
 
 /// A user or a group. A ServiceAccount is the user of that name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Principal {
     User(Box<str>),
     Group(Box<str>),
+}
+
+/// The user or group that each subject of a binding stands for, with the subject's position; subjects that stand for nobody are left out.
+pub(super) fn principals(binding: &Binding) -> impl Iterator<Item = (Principal, usize)> + '_ {
+    binding.subjects.iter().enumerate().filter_map(|(position, subject)| {
+        let principal = match subject.kind {
+            SubjectKind::User => Principal::User(subject.name.as_str().into()),
+            SubjectKind::Group => Principal::Group(subject.name.as_str().into()),
+            SubjectKind::ServiceAccount => {
+                let namespace = if subject.namespace.is_empty() { &binding.namespace } else { &subject.namespace };
+                if namespace.is_empty() {
+                    return None;
+                }
+                Principal::User(service_account_name(namespace, &subject.name).into())
+            }
+            SubjectKind::Other(_) => return None,
+        };
+        Some((principal, position))
+    })
 }
 
 /// One binding as one principal meets it.

@@ -1,9 +1,9 @@
 //! The same decisions by a plain scan over the objects, as upstream's text describes them. It is the yardstick the index is
 //! measured against, and the way to ask a policy that is not in force, such as a fixed list of rules.
 
-use super::index::{Binding, SubjectKind};
 use super::rule::PolicyRule;
 use crate::attributes::Attributes;
+use crate::grant::{Binding, SubjectKind};
 use crate::user::{UserInfo, service_account_name};
 
 /// Roles and bindings as plain lists.

@@ -7,8 +7,9 @@ use compact_str::CompactString;
 use hashbrown::HashMap;
 
 use super::compiled::Role;
-use super::index::{Binding, Granted, Index, Principal, RoleRef, Unresolved};
+use super::index::{Granted, Index, Principal, Unresolved, principals};
 use super::rule::PolicyRule;
+use crate::grant::{Binding, RoleRef};
 
 /// A change of one object. An empty namespace means the cluster-wide kind: ClusterRole, ClusterRoleBinding.
 #[derive(Debug, Clone)]
@@ -117,13 +118,13 @@ impl State {
     fn touch_role(&mut self, role: &Key) {
         for key in self.by_role.get(role).into_iter().flatten() {
             if let Some(binding) = self.bindings.get(key) {
-                self.touched.extend(binding.principals().map(|(principal, _)| (key.0.clone(), principal)));
+                self.touched.extend(principals(binding).map(|(principal, _)| (key.0.clone(), principal)));
             }
         }
     }
 
     fn insert_binding(&mut self, key: Key, binding: Binding) {
-        for (principal, position) in binding.principals() {
+        for (principal, position) in principals(&binding) {
             let scope = (key.0.clone(), principal);
             self.by_principal.entry(scope.clone()).or_default().entry(key.1.clone()).or_insert(position);
             self.touched.insert(scope);
@@ -136,7 +137,7 @@ impl State {
         let Some(binding) = self.bindings.remove(key) else {
             return;
         };
-        for (principal, _) in binding.principals() {
+        for (principal, _) in principals(&binding) {
             let scope = (key.0.clone(), principal);
             if let Some(names) = self.by_principal.get_mut(&scope) {
                 names.remove(&key.1);

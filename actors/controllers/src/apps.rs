@@ -1,0 +1,4 @@
+//! Controllers of group `apps`.
+
+pub(crate) mod deployment;
+pub(crate) mod replicaset;

@@ -1,0 +1,178 @@
+//! What a deployment does next.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use oarlock_informer::Item;
+use oarlock_meta::Time;
+use oarlock_schema::Str;
+
+use super::scene::{Resize, Scene, Sets};
+use super::{annotations, rolling, scale, status};
+use crate::project::{Condition, Deployment, DeploymentState, Digest, ReplicaSet, Strategy, condition};
+
+/// A replica set to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Create {
+    /// Its name.
+    pub(super) name: String,
+    /// Its hash label.
+    pub(super) hash: String,
+    /// Its size.
+    pub(super) replicas: i64,
+    /// Its annotations.
+    pub(super) annotations: BTreeMap<Str, Str>,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// The set of the current template, if it has to be made.
+    pub(super) create: Option<Create>,
+    /// Sets to be changed.
+    pub(super) resize: Vec<Resize>,
+    /// Sets that the history does not need any more, by name.
+    pub(super) forget: Vec<Str>,
+    /// What the status should say.
+    pub(super) status: DeploymentState,
+    /// The revision annotation of the deployment, where it has to change.
+    pub(super) revision: Option<String>,
+    /// When time alone may change something.
+    pub(super) again: Option<Duration>,
+}
+
+/// Decides. `running` tells whether a replica set (by uid) has pods that did not end.
+pub(super) fn plan(
+    deployment: &Item<Deployment>,
+    sets: &[Arc<Item<ReplicaSet>>],
+    running: &dyn Fn(&str) -> bool,
+    now: Time,
+) -> Plan {
+    let scene = Scene::new(deployment, sets);
+    let conditions = deployment.value.status.conditions.clone();
+    let mut plan = Plan { status: DeploymentState { conditions, ..DeploymentState::default() }, ..Plan::default() };
+    if deployment.meta.deleting() {
+        status::count(&scene, &mut plan.status, now);
+        return plan;
+    }
+    // The order in which conditions are set is the order in which they are listed.
+    pause(&scene, &mut plan, now);
+    if deployment.value.paused || scale::wanted(&scene) {
+        keep_revision(&scene, &mut plan, now, false);
+        status::count(&scene, &mut plan.status, now);
+        plan.resize.extend(scale::scale(&scene));
+        if deployment.value.paused {
+            plan.forget = history(&scene);
+        }
+        return plan;
+    }
+    let create = deployment.value.strategy != Strategy::Recreate || rolling::recreated(&scene, running);
+    keep_revision(&scene, &mut plan, now, create);
+    status::count(&scene, &mut plan.status, now);
+    if plan.create.is_none() && plan.resize.is_empty() {
+        plan.resize = match deployment.value.strategy {
+            Strategy::Recreate => rolling::recreate(&scene, create),
+            Strategy::Rolling { .. } => rolling::roll(&scene),
+        };
+        if plan.resize.is_empty() && status::complete(deployment, &plan.status) {
+            plan.forget = history(&scene);
+        }
+    }
+    plan.again = status::progress(&scene, &mut plan.status, now);
+    status::failures(&scene, &mut plan.status, now);
+    plan
+}
+
+/// A paused deployment makes no progress, and so must not be reported as stuck.
+fn pause(scene: &Scene<'_>, plan: &mut Plan, now: Time) {
+    let spec = &scene.deployment.value;
+    if spec.deadline.is_none() {
+        return;
+    }
+    let standing = condition(&spec.status.conditions, status::PROGRESSING);
+    if standing.is_some_and(|standing| standing.reason == status::TIMED_OUT) {
+        return;
+    }
+    let says_paused = standing.is_some_and(|standing| standing.reason == "DeploymentPaused");
+    let (reason, message) = match (spec.paused, says_paused) {
+        (true, false) => ("DeploymentPaused", "Deployment is paused"),
+        (false, true) => ("DeploymentResumed", "Deployment is resumed"),
+        _ => return,
+    };
+    let condition = Condition::new(status::PROGRESSING, "Unknown", reason, message, now);
+    status::set(&mut plan.status.conditions, condition);
+}
+
+/// Gives the current template's set its place in the history, or makes the set where there is none (upstream `getNewReplicaSet`).
+fn keep_revision(scene: &Scene<'_>, plan: &mut Plan, now: Time, create: bool) {
+    let deployment = scene.deployment;
+    let last = scene.old.iter().map(|set| annotations::revision(set)).max().unwrap_or(0);
+    let revision = last + 1;
+    let progressing = condition(&plan.status.conditions, status::PROGRESSING).is_some();
+    let place = if let Some(new) = scene.new {
+        let missing = annotations::for_set(deployment, Some(new), revision);
+        let min_ready = (new.value.min_ready != deployment.value.min_ready).then_some(deployment.value.min_ready);
+        let place = revision.max(annotations::revision(new));
+        if !missing.is_empty() || min_ready.is_some() {
+            let size = new.value.replicas;
+            let set = new.key().name.clone();
+            plan.resize.push(Resize { set, from: size, to: size, annotations: missing, min_ready });
+        }
+        if deployment.value.deadline.is_some() && !progressing {
+            let message = format!("Found new replica set {:?}", new.meta.name());
+            let found = Condition::new(status::PROGRESSING, "True", "FoundNewReplicaSet", message, now);
+            status::set(&mut plan.status.conditions, found);
+        }
+        place
+    } else {
+        if !create {
+            return;
+        }
+        let hash = hash(deployment.value.template, deployment.value.status.collisions);
+        let mut annotations = annotations::for_set(deployment, None, revision);
+        annotations.extend(annotations::for_size(None, deployment.value.replicas, scene.surge));
+        let name = format!("{}-{hash}", deployment.meta.name());
+        if deployment.value.deadline.is_some() {
+            let message = format!("Created new replica set {name:?}");
+            let made = Condition::new(status::PROGRESSING, "True", "NewReplicaSetCreated", message, now);
+            status::set(&mut plan.status.conditions, made);
+        }
+        plan.create = Some(Create { name, hash, replicas: scene.new_size(), annotations });
+        revision
+    };
+    let place = place.to_string();
+    if deployment.meta.annotation(annotations::REVISION) != Some(&place) {
+        plan.revision = Some(place);
+    }
+}
+
+/// The label value for a template: ten letters of the alphabet of generated names at most, so that no words appear (upstream
+/// `ComputeHash`, `SafeEncodeString`).
+pub(super) fn hash(template: Digest, collisions: Option<i64>) -> String {
+    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut digest = template;
+    if let Some(collisions) = collisions {
+        digest.number(collisions);
+    }
+    let decimal = digest.short().to_string();
+    decimal
+        .bytes()
+        .filter_map(|digit| ALPHABET.get(usize::from(digit) % 27))
+        .map(|letter| char::from(*letter))
+        .collect()
+}
+
+/// Old sets beyond the history limit, oldest revisions first; what still has pods stays.
+fn history(scene: &Scene<'_>) -> Vec<Str> {
+    let Some(limit) = scene.deployment.value.history else { return Vec::new() };
+    let mut old: Sets<'_> = scene.old.iter().copied().filter(|set| !set.meta.deleting()).collect();
+    old.sort_by_key(|set| (annotations::revision(set), set.meta.created, Reverse(set.key().clone())));
+    let surplus = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+    let idle = |set: &&Item<ReplicaSet>| {
+        let status = &set.value.status;
+        set.value.replicas == 0 && status.replicas == 0 && status.observed >= set.meta.generation
+    };
+    old.into_iter().take(surplus).filter(idle).map(|set| set.key().name.clone()).collect()
+}

@@ -1,0 +1,70 @@
+//! From the old template to the new one (upstream `rolling.go`, `recreate.go`).
+
+use std::collections::BTreeMap;
+
+use super::scene::{Resize, Scene};
+
+/// The next step of a rolling update: the new set up, or else the old ones down.
+pub(super) fn roll(scene: &Scene<'_>) -> Vec<Resize> {
+    let wanted = scene.deployment.value.replicas;
+    let Some(new) = scene.new else { return Vec::new() };
+    let size = if new.value.replicas > wanted { wanted } else { scene.new_size() };
+    if size != new.value.replicas {
+        return scene.resize(new, size).into_iter().collect();
+    }
+    shrink(scene)
+}
+
+/// The old sets' sizes: unhealthy pods go first, then as many as availability allows.
+fn shrink(scene: &Scene<'_>) -> Vec<Resize> {
+    let wanted = scene.deployment.value.replicas;
+    if scene.old.iter().all(|set| set.value.replicas == 0) {
+        return Vec::new();
+    }
+    let least = wanted - scene.unavailable;
+    let pending = scene.new.map_or(0, |new| new.value.replicas - new.value.status.available);
+    let mut most = scene.total() - least - pending;
+    if most <= 0 {
+        return Vec::new();
+    }
+    let mut sizes: BTreeMap<&str, i64> = scene.old.iter().map(|set| (set.meta.name(), set.value.replicas)).collect();
+    for set in &scene.old {
+        let unhealthy = (set.value.replicas - set.value.status.available).clamp(0, most.max(0));
+        most -= unhealthy;
+        sizes.entry(set.meta.name()).and_modify(|size| *size -= unhealthy);
+    }
+    let available: i64 = scene.all().map(|set| set.value.status.available).sum();
+    let mut spare = (available - least).max(0);
+    for set in &scene.old {
+        sizes.entry(set.meta.name()).and_modify(|size| {
+            let down = (*size).min(spare);
+            spare -= down;
+            *size -= down;
+        });
+    }
+    let changed = |set: &&&_| {
+        let set: &oarlock_informer::Item<crate::project::ReplicaSet> = set;
+        sizes.get(set.meta.name()).is_some_and(|size| *size != set.value.replicas)
+    };
+    scene
+        .old
+        .iter()
+        .filter(changed)
+        .filter_map(|set| scene.resize(set, sizes.get(set.meta.name()).copied().unwrap_or(set.value.replicas)))
+        .collect()
+}
+
+/// Whether nothing of the old templates is left, so that strategy Recreate may start the new one.
+pub(super) fn recreated(scene: &Scene<'_>, running: &dyn Fn(&str) -> bool) -> bool {
+    scene.old.iter().all(|set| set.value.replicas == 0 && !running(set.meta.uid.as_str()))
+}
+
+/// The next step of strategy Recreate.
+pub(super) fn recreate(scene: &Scene<'_>, recreated: bool) -> Vec<Resize> {
+    let old = scene.old.iter().filter(|set| set.value.replicas > 0);
+    let down: Vec<Resize> = old.filter_map(|set| scene.resize(set, 0)).collect();
+    if !down.is_empty() || !recreated {
+        return down;
+    }
+    scene.new.and_then(|new| scene.resize(new, scene.deployment.value.replicas)).into_iter().collect()
+}

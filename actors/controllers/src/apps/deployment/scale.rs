@@ -1,0 +1,90 @@
+//! A deployment of another size, perhaps amid a rollout: every replica set takes its share (upstream `sync.go`, `scale`).
+
+use oarlock_informer::Item;
+
+use super::annotations::{self, DESIRED, MAX};
+use super::scene::{Resize, Scene, Sets};
+use crate::project::{ReplicaSet, Strategy};
+
+/// Whether the size changed since the active sets were scaled (upstream `isScalingEvent`).
+pub(super) fn wanted(scene: &Scene<'_>) -> bool {
+    let size = scene.deployment.value.replicas;
+    scene
+        .all()
+        .filter(|set| set.value.replicas > 0)
+        .any(|set| annotations::number(&set.meta, DESIRED).is_some_and(|desired| desired != size))
+}
+
+/// The sizes.
+pub(super) fn scale(scene: &Scene<'_>) -> Vec<Resize> {
+    let deployment = &scene.deployment.value;
+    if let Some(only) = active_or_latest(scene) {
+        return scene.resize(only, deployment.replicas).into_iter().collect();
+    }
+    if scene.new.is_some_and(|new| saturated(scene, new)) {
+        let active = scene.old.iter().filter(|set| set.value.replicas > 0);
+        return active.filter_map(|set| scene.resize(set, 0)).collect();
+    }
+    if deployment.strategy == Strategy::Recreate {
+        return Vec::new();
+    }
+    let allowed = if deployment.replicas > 0 { deployment.replicas.saturating_add(scene.surge) } else { 0 };
+    proportions(scene, allowed)
+}
+
+/// The one active set; when there is none, the newest.
+fn active_or_latest<'a>(scene: &Scene<'a>) -> Option<&'a Item<ReplicaSet>> {
+    let mut active = scene.all().filter(|set| set.value.replicas > 0);
+    match (active.next(), active.next()) {
+        (None, _) => scene.new.or_else(|| scene.old.last().copied()),
+        (Some(only), None) => Some(only),
+        _ => None,
+    }
+}
+
+/// Whether the new set alone serves the deployment.
+fn saturated(scene: &Scene<'_>, new: &Item<ReplicaSet>) -> bool {
+    let size = scene.deployment.value.replicas;
+    new.value.replicas == size
+        && annotations::number(&new.meta, DESIRED) == Some(size)
+        && new.value.status.available == size
+}
+
+fn proportions(scene: &Scene<'_>, allowed: i64) -> Vec<Resize> {
+    let mut active: Sets<'_> = scene.all().filter(|set| set.value.replicas > 0).collect();
+    let total: i64 = active.iter().map(|set| set.value.replicas).sum();
+    let change = allowed - total;
+    // Large ones first; of equal size the newer when growing, the older when shrinking.
+    active.sort_by(|a, b| {
+        let older = (a.meta.created, a.meta.name()).cmp(&(b.meta.created, b.meta.name()));
+        b.value.replicas.cmp(&a.value.replicas).then(if change > 0 { older.reverse() } else { older })
+    });
+    let mut left = change;
+    let mut sizes: Vec<(&Item<ReplicaSet>, i64)> = Vec::new();
+    for set in active {
+        let share = if left == 0 { 0 } else { fraction(scene, set) };
+        let share = if change > 0 { share.min(left) } else { share.max(left) };
+        left -= share;
+        sizes.push((set, set.value.replicas + share));
+    }
+    if let Some((_, largest)) = sizes.first_mut() {
+        *largest = (*largest + left).max(0);
+    }
+    sizes.into_iter().filter_map(|(set, size)| scene.resize(set, size)).collect()
+}
+
+/// How much a set grows (or shrinks) to keep its part of the whole, rounded (upstream `getReplicaSetFraction`).
+fn fraction(scene: &Scene<'_>, set: &Item<ReplicaSet>) -> i64 {
+    let size = set.value.replicas;
+    let deployment = &scene.deployment.value;
+    if deployment.replicas == 0 {
+        return -size;
+    }
+    let before = annotations::number(&set.meta, MAX).unwrap_or(deployment.status.replicas);
+    if before <= 0 {
+        return 0;
+    }
+    let after = deployment.replicas.saturating_add(scene.surge);
+    let scaled = (2 * size.saturating_mul(after) + before).div_euclid(2 * before);
+    scaled - size
+}

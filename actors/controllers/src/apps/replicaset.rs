@@ -1,0 +1,105 @@
+//! replicaset-controller: as many pods as a replica set wants (upstream `pkg/controller/replicaset`).
+
+mod act;
+mod plan;
+mod rank;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use oarlock_informer::{Cache, Change, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_runtime::Failure;
+use oarlock_schema::Resource;
+
+use crate::controller_ref::{Candidates, Claims, claim};
+use crate::error::Error;
+use crate::harness::{Env, Row, Spread, must};
+use crate::project::{PodView, ReplicaSet};
+
+use crate::write;
+
+pub(crate) const ROW: Row = Row {
+    name: "replicaset-controller",
+    aliases: &["replicaset"],
+    account: "replicaset-controller",
+    component: "replicaset-controller",
+    workers: 16,
+    spread: Spread::Key,
+    why: "a replica set's pods are decided on its own",
+    on_by_default: true,
+    gate: None,
+    needs: &[],
+    start: |env| start(env).boxed(),
+};
+
+pub(crate) struct ReplicaSets {
+    env: Env,
+    sets: Arc<Cache<ReplicaSet>>,
+    pods: Arc<Cache<PodView>>,
+    candidates: Candidates<PodView>,
+    siblings: Candidates<ReplicaSet>,
+    own: Arc<OwnWrites>,
+    set: &'static Resource,
+    pod: &'static Resource,
+}
+
+async fn start(env: Env) -> Result<(), Error> {
+    let sets = env.informers.all::<ReplicaSet>().await?;
+    let pods = env.informers.all::<PodView>().await?;
+    let own = Arc::new(OwnWrites::default());
+    let (candidates, siblings) = (Candidates::of(&pods), Candidates::of(&sets));
+    let (set, pod) = (must(ReplicaSet::RESOURCE)?, must(PodView::RESOURCE)?);
+    let shell = env.shell();
+    let orphans = sets.clone();
+    let this =
+        ReplicaSets { env, sets: sets.clone(), pods: pods.clone(), candidates, siblings, own: own.clone(), set, pod };
+    let controller = shell
+        .controller(this)
+        .reconciles(&sets)
+        .owns(&pods, "ReplicaSet")
+        .watches(&pods, move |change, enqueue| wanted_by(&orphans, change, enqueue))
+        .own_writes(&own);
+    shell.spawn(controller).await
+}
+
+/// The replica sets that might adopt a pod that nobody controls.
+fn wanted_by(sets: &Cache<ReplicaSet>, change: &Change<PodView>, enqueue: &mut dyn FnMut(Key)) {
+    let Some(pod) = change.new.as_ref().filter(|pod| pod.meta.controller().is_none() && !pod.meta.deleting()) else {
+        return;
+    };
+    for set in sets.in_namespace(pod.meta.namespace()) {
+        if set.value.selector.as_ref().is_some_and(|selector| selector.matches(&*pod.meta.labels)) {
+            enqueue(set.key().clone());
+        }
+    }
+}
+
+#[async_trait]
+impl Reconcile for ReplicaSets {
+    async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
+        let Some(set) = self.sets.get(key) else {
+            self.own.forget(key);
+            return Ok(Requeue::No);
+        };
+        let Claims { mine, adopt, release } =
+            claim(&set.meta, set.value.selector.as_ref(), self.candidates.get(&set.meta));
+        if !adopt.is_empty() || !release.is_empty() {
+            self.settle(&set, &adopt, &release).await?;
+            // The pods' new owners come back through the cache and with them this key.
+            return Ok(Requeue::After(Duration::ZERO));
+        }
+        let now = write::now();
+        let mut plan = plan::plan(&set, &mine, now, || self.related(&set, &mine));
+        let failure = self.manage(&set, &plan).await;
+        plan.fail(&set.value, failure.as_ref(), now);
+        self.report(&set, &plan).await?;
+        match failure {
+            Some(status) => Err(status.into()),
+            None => Ok(plan.again.map_or(Requeue::No, Requeue::After)),
+        }
+    }
+}

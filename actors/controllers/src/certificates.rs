@@ -1,0 +1,3 @@
+//! Controllers of certificates.
+
+pub(crate) mod root_ca_publisher;

@@ -1,0 +1,163 @@
+//! cloud-node-controller: a new node is told by the cloud what it is, and only then may get pods; its addresses are kept up (upstream
+//! `k8s.io/cloud-provider/controllers/node`).
+
+mod plan;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use oarlock_client::Object;
+use oarlock_cloud::wire;
+use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_meta::Revision;
+use oarlock_runtime::{Failure, Instant, clock};
+use oarlock_schema::views::{View, core_v1};
+use oarlock_schema::{Resource, Value};
+use parking_lot::Mutex;
+
+use crate::cloud::provider::{CallError, Cloud};
+use crate::error::Error;
+use crate::harness::{Env, Need, Row, Spread, must};
+use crate::project::CloudNode;
+
+use crate::write;
+pub use settings::CloudNodeSettings;
+
+pub(crate) const ROW: Row = Row {
+    name: "cloud-node-controller",
+    aliases: &["cloud-node"],
+    account: "node-controller",
+    component: "cloud-node-controller",
+    workers: 4,
+    spread: Spread::Cloud,
+    why: "one process at a time speaks to the cloud",
+    on_by_default: true,
+    gate: None,
+    needs: &[Need::Cloud],
+    start: |env| start(env).boxed(),
+};
+
+/// Taint of a node that the cloud has not been asked about; kubelets with `--cloud-provider=external` come with it.
+pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// A process that may not act now looks again.
+const NOT_NOW: Duration = Duration::from_secs(1);
+
+struct NodeController {
+    env: Env,
+    cloud: Cloud,
+    nodes: Arc<Cache<CloudNode>>,
+    own: Arc<OwnWrites>,
+    node: &'static Resource,
+    settings: CloudNodeSettings,
+    /// When each node is asked about again.
+    due: Mutex<BTreeMap<Key, Instant>>,
+}
+
+async fn start(env: Env) -> Result<(), Error> {
+    let nodes = env.informers.all::<CloudNode>().await?;
+    let own = Arc::new(OwnWrites::default());
+    let shell = env.shell();
+    let this = NodeController {
+        cloud: env.cloud()?,
+        settings: env.settings(),
+        env,
+        nodes: nodes.clone(),
+        own: own.clone(),
+        node: must(CloudNode::RESOURCE)?,
+        due: Mutex::default(),
+    };
+    let controller = shell.controller(this).reconciles(&nodes).own_writes(&own);
+    shell.spawn(controller).await
+}
+
+#[async_trait]
+impl Reconcile for NodeController {
+    async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
+        let Some(node) = self.nodes.get(key) else {
+            self.due.lock().remove(key);
+            self.own.forget(key);
+            return Ok(Requeue::No);
+        };
+        let new = node.value.has_taint(UNINITIALIZED);
+        let due = self.due.lock().get(key).copied();
+        if let Some(due) = due.filter(|due| !new && !due.passed()) {
+            return Ok(Requeue::After(due.remaining()));
+        }
+        let instance = match self.cloud.instance(node.meta.name(), &node.value.provider_id).await {
+            Ok(instance) => instance,
+            Err(CallError::NotPermitted(_)) => return Ok(Requeue::After(NOT_NOW)),
+            Err(CallError::Provider(error)) => return Err(about(&node, &error).into()),
+        };
+        match instance {
+            Some(instance) if new => self.initialize(&node, &instance).await?,
+            Some(instance) => self.refresh(&node, &instance).await?,
+            None if new => return Err(about(&node, "instance not found").into()),
+            // Whether it is taken away is for the lifecycle controller.
+            None => {}
+        }
+        let refresh = self.settings.node_status_update_frequency;
+        self.due.lock().insert(key.clone(), clock::after(refresh));
+        Ok(Requeue::After(refresh))
+    }
+}
+
+fn about(node: &Item<CloudNode>, error: impl std::fmt::Display) -> String {
+    format!("failed to get instance metadata for node {}: {error}", node.meta.name())
+}
+
+impl NodeController {
+    /// Writes what the cloud knows of a new node and lets pods come.
+    async fn initialize(&self, node: &Item<CloudNode>, instance: &wire::Instance) -> Result<(), Failure> {
+        let known = plan::initial(node, instance)?;
+        let written = write::update(&self.env.client, self.node, "", &node.meta, |object| {
+            object.set_at(&["spec", "providerID"], known.provider_id.as_str());
+            for (key, value) in &known.labels {
+                object.set_at(&["metadata", "labels", key], value.as_str());
+            }
+            write::remove_taint(object, UNINITIALIZED);
+        })
+        .await?;
+        self.own.wrote(node.key(), &self.nodes, written.revision);
+        self.env.recorder.normal(&write::about(self.node, &node.meta), "Synced", "Node synced successfully");
+        self.refresh(&Item::of(&written.obj()?, written.revision), instance).await
+    }
+
+    /// Writes what has changed.
+    async fn refresh(&self, node: &Item<CloudNode>, instance: &wire::Instance) -> Result<(), Failure> {
+        let mut meta = node.meta.clone();
+        let labels = plan::additional(node, instance);
+        if !labels.is_empty() {
+            let written = write::update(&self.env.client, self.node, "", &meta, |object| {
+                for (key, value) in &labels {
+                    object.set_at(&["metadata", "labels", key], *value);
+                }
+            });
+            meta.revision = self.shown(node, &written.await?);
+        }
+        let addresses = plan::addresses(node, instance)?;
+        if addresses.is_empty() || addresses == node.value.addresses {
+            return Ok(());
+        }
+        let written = write::update(&self.env.client, self.node, "status", &meta, |object| {
+            object.set_at(&["status", "addresses"], Value::from_iter(addresses.iter().map(address)));
+        });
+        self.shown(node, &written.await?);
+        Ok(())
+    }
+
+    fn shown(&self, node: &Item<CloudNode>, written: &Object) -> Revision {
+        self.own.wrote(node.key(), &self.nodes, written.revision);
+        written.revision
+    }
+}
+
+fn address(address: &wire::Address) -> Value {
+    let fields = [("type", Value::from(address.r#type.as_str())), ("address", address.address.as_str().into())];
+    Value::Struct(write::node(core_v1::NodeAddress::TYPE, fields))
+}

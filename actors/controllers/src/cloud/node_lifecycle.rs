@@ -1,0 +1,130 @@
+//! cloud-node-lifecycle-controller: a node that is not ready goes when its machine is gone, and is tainted while that is shut down (upstream
+//! `k8s.io/cloud-provider/controllers/nodelifecycle`).
+
+mod plan;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use oarlock_client::DeleteOptions;
+use oarlock_informer::{Cache, Item, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_meta::Status;
+use oarlock_runtime::Failure;
+use oarlock_schema::{Obj, Resource};
+
+use crate::cloud::provider::{CallError, Cloud};
+use crate::error::Error;
+use crate::harness::{Env, Need, Row, Spread, must};
+use crate::project::CloudNode;
+
+use crate::write;
+use plan::{SHUTDOWN, Step, Verdict};
+pub use settings::CloudNodeLifecycleSettings;
+
+pub(crate) const ROW: Row = Row {
+    name: "cloud-node-lifecycle-controller",
+    aliases: &["cloud-node-lifecycle"],
+    account: "node-controller",
+    component: "cloud-node-lifecycle-controller",
+    workers: 4,
+    spread: Spread::Cloud,
+    why: "one process at a time speaks to the cloud",
+    on_by_default: true,
+    gate: None,
+    needs: &[Need::Cloud],
+    start: |env| start(env).boxed(),
+};
+
+struct Lifecycle {
+    env: Env,
+    cloud: Cloud,
+    nodes: Arc<Cache<CloudNode>>,
+    own: Arc<OwnWrites>,
+    node: &'static Resource,
+    settings: CloudNodeLifecycleSettings,
+}
+
+async fn start(env: Env) -> Result<(), Error> {
+    let nodes = env.informers.all::<CloudNode>().await?;
+    let own = Arc::new(OwnWrites::default());
+    let shell = env.shell();
+    let this = Lifecycle {
+        cloud: env.cloud()?,
+        settings: env.settings(),
+        env,
+        nodes: nodes.clone(),
+        own: own.clone(),
+        node: must(CloudNode::RESOURCE)?,
+    };
+    let controller = shell.controller(this).reconciles(&nodes).own_writes(&own);
+    shell.spawn(controller).await
+}
+
+#[async_trait]
+impl Reconcile for Lifecycle {
+    async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
+        let Some(node) = self.nodes.get(key) else {
+            self.own.forget(key);
+            return Ok(Requeue::No);
+        };
+        match plan::step(&node, write::now()) {
+            Step::Nothing => Ok(Requeue::No),
+            Step::Untaint => {
+                self.change(&node, |object| write::remove_taint(object, SHUTDOWN)).await?;
+                Ok(Requeue::No)
+            }
+            Step::Wait(time) => Ok(Requeue::After(time)),
+            Step::Ask => {
+                let instance = match self.cloud.instance(node.meta.name(), &node.value.provider_id).await {
+                    Ok(instance) => instance,
+                    Err(CallError::NotPermitted(_)) => return Ok(Requeue::After(self.settings.node_monitor_period)),
+                    Err(CallError::Provider(error)) => {
+                        return Err(format!("error checking if node {} exists: {error}", node.meta.name()).into());
+                    }
+                };
+                match plan::verdict(&node.value, instance.as_ref()) {
+                    Verdict::Wait => {}
+                    Verdict::Taint => {
+                        self.change(&node, |object| write::add_taint(object, SHUTDOWN, "NoSchedule")).await?
+                    }
+                    Verdict::Delete => self.delete(&node).await?,
+                }
+                Ok(Requeue::After(self.settings.node_monitor_period))
+            }
+        }
+    }
+}
+
+impl Lifecycle {
+    async fn change(&self, node: &Item<CloudNode>, change: impl FnOnce(&mut Obj)) -> Result<(), Status> {
+        let written = write::update(&self.env.client, self.node, "", &node.meta, change).await?;
+        self.own.wrote(node.key(), &self.nodes, written.revision);
+        Ok(())
+    }
+
+    async fn delete(&self, node: &Item<CloudNode>) -> Result<(), Status> {
+        let (about, name) = (write::about(self.node, &node.meta), node.meta.name());
+        let message = format!("Deleting node {name} because it does not exist in the cloud provider");
+        self.env.recorder.normal(&about, "DeletingNode", message);
+        // That very state: a node that has become ready since is not deleted.
+        let only =
+            DeleteOptions { resource_version: Some(node.meta.revision), ..DeleteOptions::uid(node.meta.uid.0.clone()) };
+        match self.env.client.delete(self.node, "", name, only).await {
+            Ok(_) => {
+                self.own.deleted(node.key(), &self.nodes, node.key().clone(), node.meta.uid.clone());
+                Ok(())
+            }
+            Err(status) if status.is_not_found() => Ok(()),
+            Err(status) if status.is_conflict() => Err(status),
+            Err(status) => {
+                let message = format!("Failed deleting node {name}: {status}");
+                self.env.recorder.warning(&about, "DeletingNodeFailed", message);
+                Err(status)
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! service-lb-controller: Services of type LoadBalancer have a load balancer of the cloud's, which leads to all nodes that may be led to (upstream
+//! `k8s.io/cloud-provider/controllers/service`).
+
+mod act;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use oarlock_client::fence;
+use oarlock_cloud::wire;
+use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue, WorkQueue};
+use oarlock_meta::Revision;
+use oarlock_runtime::Failure;
+use oarlock_runtime::kind::Backoff;
+use oarlock_schema::Resource;
+use parking_lot::Mutex;
+
+use crate::cloud::provider::{CallError, Cloud};
+use crate::error::Error;
+use crate::harness::{Env, Need, Row, Spread, must};
+use crate::project::{BalancedService, CloudNode};
+
+use plan::{Done, Nodes, Step};
+
+pub(crate) const ROW: Row = Row {
+    name: "service-lb-controller",
+    aliases: &["service"],
+    account: "service-controller",
+    component: "service-controller",
+    workers: 4,
+    spread: Spread::Cloud,
+    why: "one process at a time speaks to the cloud",
+    on_by_default: true,
+    gate: None,
+    needs: &[Need::Cloud],
+    start: |env| start(env).boxed(),
+};
+
+/// Pauses after failures (upstream `minRetryDelay`, `maxRetryDelay`).
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_secs(300) };
+/// A process that may not act now looks again.
+const NOT_NOW: Duration = Duration::from_secs(1);
+
+struct ServiceController {
+    env: Env,
+    cloud: Cloud,
+    services: Arc<Cache<BalancedService>>,
+    nodes: Arc<Cache<CloudNode>>,
+    own: Arc<OwnWrites>,
+    service: &'static Resource,
+    /// What was done for each Service, under which claim.
+    done: Mutex<BTreeMap<Key, Done>>,
+    /// The nodes as they were looked at last; what was done shares them.
+    latest: Mutex<Nodes>,
+}
+
+async fn start(env: Env) -> Result<(), Error> {
+    let services = env.informers.all::<BalancedService>().await?;
+    let nodes = env.informers.all::<CloudNode>().await?;
+    let own = Arc::new(OwnWrites::default());
+    let shell = env.shell();
+    let this = ServiceController {
+        cloud: env.cloud()?,
+        env,
+        services: services.clone(),
+        nodes: nodes.clone(),
+        own: own.clone(),
+        service: must(BalancedService::RESOURCE)?,
+        done: Mutex::default(),
+        latest: Mutex::default(),
+    };
+    let balanced = services.index("balanced by the cloud", |service, value| {
+        if service.value.wants.is_some() {
+            value("");
+        }
+    });
+    let controller = shell
+        .controller(this)
+        .reconciles(&services)
+        .watches(&nodes, move |change, enqueue| {
+            let led_to = |node: &Option<_>| node.as_deref().and_then(plan::node);
+            if led_to(&change.old) != led_to(&change.new) {
+                balanced.get("").iter().for_each(|service| enqueue(service.key().clone()));
+            }
+        })
+        .queue(&Arc::new(WorkQueue::with_backoff(BACKOFF)))
+        .own_writes(&own);
+    shell.spawn(controller).await
+}
+
+#[async_trait]
+impl Reconcile for ServiceController {
+    async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
+        let Some(service) = self.services.get(key) else {
+            self.done.lock().remove(key);
+            self.own.forget(key);
+            return Ok(Requeue::No);
+        };
+        let epoch = fence::current().map_or(Revision::ZERO, |fence| fence.epoch);
+        let nodes = self.nodes();
+        let done = self.done.lock().get(key).cloned();
+        let made = match plan::step(&service, &nodes, done.as_ref(), epoch) {
+            Step::Nothing => return Ok(Requeue::No),
+            Step::Guard => return self.guard(&service).await,
+            Step::Publish(ingress) => return self.publish(&service, &ingress).await,
+            Step::Ensure(wants) => self.ensure(&service, wants, nodes, epoch).await,
+            Step::Update(done) => self.update(&service, done, nodes).await,
+            Step::Delete => self.delete(&service).await,
+        };
+        match made {
+            Ok(requeue) => Ok(requeue),
+            Err(error) if matches!(error.downcast_ref(), Some(CallError::NotPermitted(_))) => {
+                tracing::debug!(%key, %error, "the cloud is not called");
+                Ok(Requeue::After(NOT_NOW))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl ServiceController {
+    /// The nodes to be led to; the same as long as nothing changes.
+    fn nodes(&self) -> Nodes {
+        let now: Vec<wire::Node> = self.nodes.list().iter().filter_map(|node| plan::node(node)).collect();
+        let mut latest = self.latest.lock();
+        if **latest != now {
+            *latest = Arc::new(now);
+        }
+        latest.clone()
+    }
+}

@@ -1,0 +1,10 @@
+//! Controllers of the core group, of who may what, and of the objects of all groups alike.
+
+pub(crate) mod clusterrole_aggregation;
+pub(crate) mod endpoints;
+pub(crate) mod endpointslice;
+pub(crate) mod garbage_collector;
+pub(crate) mod namespace;
+pub(crate) mod pod_garbage_collector;
+pub(crate) mod service_pods;
+pub(crate) mod serviceaccount;

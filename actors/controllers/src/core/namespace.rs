@@ -1,0 +1,114 @@
+//! namespace-controller: empties a namespace that is going, then lets it go (upstream `pkg/controller/namespace`).
+
+mod act;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use oarlock_informer::{Cache, Key, OwnWrites, Project, Reconcile, Requeue};
+use oarlock_runtime::Failure;
+use oarlock_schema::{RESOURCES, Resource};
+
+use crate::error::Error;
+use crate::harness::{Env, Row, Spread, must};
+use crate::project::{NamespaceView, PodView};
+
+use crate::write;
+
+pub(crate) const ROW: Row = Row {
+    name: "namespace-controller",
+    aliases: &["namespace"],
+    account: "namespace-controller",
+    component: "namespace-controller",
+    workers: 8,
+    spread: Spread::Key,
+    why: "each namespace is decided on its own",
+    on_by_default: true,
+    gate: None,
+    needs: &[],
+    start: |env| start(env).boxed(),
+};
+
+/// The finalizer that this controller removes.
+const FINALIZER: &str = "kubernetes";
+
+struct Namespaces {
+    env: Env,
+    namespaces: Arc<Cache<NamespaceView>>,
+    own: Arc<OwnWrites>,
+    namespace: &'static Resource,
+    pod: &'static Resource,
+    /// What can be in a namespace and can be deleted, except pods.
+    others: Vec<&'static Resource>,
+}
+
+async fn start(env: Env) -> Result<(), Error> {
+    let namespaces = env.informers.all::<NamespaceView>().await?;
+    let pods = env.informers.all::<PodView>().await?;
+    let own = Arc::new(OwnWrites::default());
+    let shell = env.shell();
+    let pod = must(PodView::RESOURCE)?;
+    let others = contents().filter(|resource| !std::ptr::eq(*resource, pod)).collect();
+    let namespace = must(NamespaceView::RESOURCE)?;
+    let this = Namespaces { env, namespaces: namespaces.clone(), own: own.clone(), namespace, pod, others };
+    let going = namespaces.clone();
+    let controller = shell
+        .controller(this)
+        .reconciles(&namespaces)
+        .watches(&pods, move |change, enqueue| {
+            // The pods go first: the end of each brings the rest closer.
+            let gone = change.new.is_none();
+            let key = Key::cluster(change.key.namespace.clone());
+            if gone && going.get(&key).is_some_and(|namespace| namespace.meta.deleting()) {
+                enqueue(key);
+            }
+        })
+        .own_writes(&own);
+    shell.spawn(controller).await
+}
+
+/// The resources of which a namespace can hold objects that can be deleted. Of two groups that serve the same objects (Events) one is
+/// enough, but asking both costs nothing but a call.
+fn contents() -> impl Iterator<Item = &'static Resource> {
+    RESOURCES.iter().filter(|resource| resource.namespaced && resource.has_verb("delete") && resource.has_verb("list"))
+}
+
+#[async_trait]
+impl Reconcile for Namespaces {
+    async fn reconcile(&self, key: &Key) -> Result<Requeue, Failure> {
+        let Some(namespace) = self.namespaces.get(key) else {
+            self.own.forget(key);
+            return Ok(Requeue::No);
+        };
+        if !namespace.meta.deleting() || !namespace.value.finalizers.iter().any(|name| name == FINALIZER) {
+            return Ok(Requeue::No);
+        }
+        // Pods before everything else: what they mount and who they are must outlive them.
+        let mut found = self.empty(&key.name, &[self.pod]).await;
+        if found.iter().all(plan::Left::nothing) {
+            found.extend(self.empty(&key.name, &self.others).await);
+        }
+        let conditions = plan::conditions(&namespace.value.conditions, &found, write::now());
+        if conditions != namespace.value.conditions {
+            self.report(&namespace, &conditions).await?;
+            // On the new revision at once.
+            if found.iter().all(plan::Left::nothing) {
+                return Ok(Requeue::After(Duration::ZERO));
+            }
+        }
+        if found.iter().all(plan::Left::nothing) {
+            self.finalize(&namespace).await?;
+            return Ok(Requeue::No);
+        }
+        if let Some(status) = found.into_iter().find_map(|left| left.error) {
+            return Err(status.into());
+        }
+        // Pods announce their end; other things with finalizers do not.
+        Ok(Requeue::After(Duration::from_secs(1)))
+    }
+}

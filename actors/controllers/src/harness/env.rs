@@ -1,0 +1,76 @@
+//! The environment in which a controller is started.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use oarlock_client::Client;
+use oarlock_informer::{Recorder, ResourceName, SharedInformers};
+use oarlock_meta::Status;
+use oarlock_schema::Resource;
+
+use super::need::{Need, Supplies};
+use super::settings::Settings;
+use super::shell::Shell;
+use crate::cloud::provider::Cloud;
+use crate::error::Error;
+
+/// What one controller is started with.
+#[derive(Clone)]
+pub(crate) struct Env {
+    /// Canonical name of the controller.
+    pub(crate) name: &'static str,
+    /// Name of the controller's field manager.
+    pub(crate) component: &'static str,
+    /// The API under the controller's own identity.
+    pub(crate) client: Client,
+    /// Caches that all controllers of the process share.
+    pub(crate) informers: SharedInformers,
+    /// Events under the controller's own identity.
+    pub(crate) recorder: Recorder,
+    /// The shell that runs the controller.
+    pub(crate) shell: Shell,
+    /// Settings of all controllers of the process.
+    pub(crate) settings: Settings,
+    /// What the controller's row declares as needed.
+    pub(crate) supplies: Supplies,
+}
+
+impl Env {
+    /// The shell that runs the controller.
+    pub(crate) fn shell(&self) -> Shell {
+        self.shell.clone()
+    }
+
+    /// The controller's settings, or their defaults when none are given.
+    pub(crate) fn settings<T: Any + Clone + Default>(&self) -> T {
+        self.settings.get()
+    }
+
+    /// The cluster's CA certificates, PEM.
+    ///
+    /// # Errors
+    /// When the controller's row does not declare [`Need::RootCa`].
+    pub(crate) fn root_ca(&self) -> Result<Arc<str>, Error> {
+        self.supplies.root_ca.clone().ok_or_else(|| self.undeclared(Need::RootCa))
+    }
+
+    /// The cloud provider.
+    ///
+    /// # Errors
+    /// When the controller's row does not declare [`Need::Cloud`].
+    pub(crate) fn cloud(&self) -> Result<Cloud, Error> {
+        self.supplies.cloud.clone().ok_or_else(|| self.undeclared(Need::Cloud))
+    }
+
+    fn undeclared(&self, need: Need) -> Error {
+        Error::Undeclared { name: self.name, need }
+    }
+}
+
+/// A resource that the schema must have.
+///
+/// # Errors
+/// 500 when the schema lacks the resource.
+pub(crate) fn must(name: ResourceName) -> Result<&'static Resource, Status> {
+    name.find().ok_or_else(|| Status::internal_error(format!("the schema has no {}", name.plural)))
+}

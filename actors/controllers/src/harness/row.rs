@@ -1,0 +1,55 @@
+//! The row of a controller in the table.
+
+use futures::future::BoxFuture;
+
+use super::env::Env;
+use super::need::Need;
+use super::spread::Spread;
+use crate::error::Error;
+
+/// Starts one controller.
+pub(crate) type Starter = fn(Env) -> BoxFuture<'static, Result<(), Error>>;
+
+/// One controller.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Canonical name, upstream's; ends in `-controller`.
+    pub name: &'static str,
+    /// Names of earlier releases that `--controllers` still takes, upstream's.
+    pub aliases: &'static [&'static str],
+    /// ServiceAccount in namespace `kube-system`; the role bound to it is `system:controller:<account>`.
+    pub account: &'static str,
+    /// Source of the controller's Events and name of its field manager.
+    pub component: &'static str,
+    /// Number of keys reconciled at once.
+    pub workers: usize,
+    /// Where the controller runs.
+    pub spread: Spread,
+    /// Why it runs there.
+    pub why: &'static str,
+    /// Whether `*` of `--controllers` stands for the controller too; one that is off by default runs only when it is named.
+    pub on_by_default: bool,
+    /// Feature gate without which the controller does not run.
+    pub gate: Option<&'static str>,
+    /// What the controller cannot run without, besides the API.
+    pub needs: &'static [Need],
+    pub(crate) start: Starter,
+}
+
+#[cfg(test)]
+impl Row {
+    /// The row of a controller that does nothing, for tests of what reads rows.
+    pub(crate) const PLAIN: Self = Self {
+        name: "plain-controller",
+        aliases: &[],
+        account: "plain",
+        component: "plain",
+        workers: 1,
+        spread: Spread::Key,
+        why: "a test",
+        on_by_default: true,
+        gate: None,
+        needs: &[],
+        start: |_| Box::pin(async { Ok(()) }),
+    };
+}

@@ -1,0 +1,134 @@
+//! Files of a crate import one another in one direction: no file imports a file that imports it back, directly or by way of others. A file and the files
+//! below its folder are one thing and may.
+//!
+//! A list of rows (`table.rs`) imports every row, so only what starts the rows imports the list: its parent, or `start.rs`. What rows have in common is in
+//! files of its own.
+//!
+//! Circles that were there before this check are listed in `xtask/circles.toml`. The check fails for a circle that is not listed, and for an entry that is
+//! not needed any more, so the list only gets shorter.
+
+mod allowed;
+mod graph;
+mod imports;
+mod modules;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use anyhow::{Context, bail};
+use cargo_metadata::{MetadataCommand, Target};
+
+use crate::tool::{root, say};
+use allowed::Allowed;
+use graph::{Graph, Import};
+use modules::Modules;
+
+#[derive(Default, clap::Args)]
+pub(crate) struct Args {
+    /// Write the circles that there are to xtask/circles.toml instead of comparing.
+    #[arg(long)]
+    write: bool,
+}
+
+/// How to open a circle, for the person who has closed one.
+const ADVICE: &str = "A reader cannot tell which of these files to read first. Move what both need to a file of its own, which imports neither \
+                      (as `harness/row.rs` holds what rows and their list need), or hand it over as an argument.";
+const TABLE_ADVICE: &str = "A table.rs imports every row that it lists, so whoever imports it imports them all. Only its parent and start.rs may; move what \
+                            you need from it to a file of its own.";
+/// Circles of a crate that are shown: one import can close many, and the shortest say most.
+const SHOWN: usize = 5;
+const STALE_ADVICE: &str = "Remove these entries from xtask/circles.toml: `cargo xtask check-circles --write` does.";
+
+/// Checks every crate and fails with all findings.
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let mut found = Allowed::default();
+    let mut crates = Vec::new();
+    for package in &MetadataCommand::new().current_dir(root()).no_deps().exec().context("cargo metadata")?.packages {
+        let mut graph = Graph::default();
+        for target in package.targets.iter().filter(|target| is_product(target)) {
+            let root_file = target.src_path.as_std_path();
+            let folder = root_file.parent().context("a target without a folder")?;
+            let name = target.src_path.file_name().unwrap_or_default();
+            let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
+            let modules = Modules::load(name, &read).with_context(|| format!("{}: {}", package.name, target.name))?;
+            graph.add(&modules);
+        }
+        found.add(&package.name, &graph);
+        crates.push((package.name.to_string(), graph));
+    }
+    if args.write {
+        found.write()?;
+        say("circles: xtask/circles.toml is written");
+        return Ok(());
+    }
+    let allowed = Allowed::read()?;
+    let findings = findings(&crates, &found, &allowed);
+    if !findings.is_empty() {
+        bail!("circles:\n{}", findings.join("\n"));
+    }
+    say(&format!(
+        "circles: {} crates, {} imports of circles that are still to be opened",
+        crates.len(),
+        allowed.count()
+    ));
+    Ok(())
+}
+
+/// Libraries and programs; no tests, examples or build scripts.
+fn is_product(target: &Target) -> bool {
+    target.is_lib() || target.is_bin() || target.is_proc_macro()
+}
+
+/// What is in a circle and not allowed to be, and what is allowed and in no circle.
+fn findings(crates: &[(String, Graph)], found: &Allowed, allowed: &Allowed) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (name, graph) in crates {
+        let circles = new_circles(graph, |import| !allowed.circle(name, import));
+        findings.extend(circles.iter().take(SHOWN).map(|circle| format!("{name}: {}", show(circle))));
+        let more = circles.len().saturating_sub(SHOWN);
+        if more > 0 {
+            findings.push(format!("{name}: {more} more circles, which may be gone with the first"));
+        }
+    }
+    if !findings.is_empty() {
+        findings.push(ADVICE.to_owned());
+    }
+    let mut tables = Vec::new();
+    for (name, graph) in crates {
+        for import in graph.table_imports().into_iter().filter(|import| !allowed.table(name, import)) {
+            tables.push(format!("{name}: {}:{} imports {}", import.from, import.line, import.to));
+        }
+    }
+    if !tables.is_empty() {
+        tables.push(TABLE_ADVICE.to_owned());
+    }
+    findings.append(&mut tables);
+    let mut stale = allowed.without(found);
+    if !stale.is_empty() {
+        stale.push(STALE_ADVICE.to_owned());
+    }
+    findings.append(&mut stale);
+    findings
+}
+
+/// The circles that imports of which `is_new` holds are part of, each once, the shortest first.
+fn new_circles(graph: &Graph, is_new: impl Fn(&Import) -> bool) -> Vec<Vec<Import>> {
+    let mut circles: Vec<Vec<Import>> = Vec::new();
+    for import in graph.in_circles().into_iter().filter(is_new) {
+        let circle = graph.circle_of(&import);
+        let same = |known: &Vec<Import>| known.len() == circle.len() && known.iter().all(|one| circle.contains(one));
+        if !circles.iter().any(same) {
+            circles.push(circle);
+        }
+    }
+    circles.sort_by_key(Vec::len);
+    circles
+}
+
+/// A circle, one import a line.
+fn show(circle: &[Import]) -> String {
+    let what = if circle.len() == 2 { "two files import each other" } else { "files import one another in a circle" };
+    let lines = circle.iter().map(|import| format!("\n    {}:{} imports {}", import.from, import.line, import.to));
+    std::iter::once(what.to_owned()).chain(lines).collect()
+}
