@@ -159,6 +159,7 @@ impl Run<'_> {
             minutes.push((part.name, seconds / 60.0));
             outcomes.extend(seen);
         }
+        ensure!(!outcomes.is_empty(), "no spec was found");
         self.try_again(&suite, &mut outcomes)?;
         Ok(Tried { folder: place.folder().to_path_buf(), outcomes, minutes })
     }

@@ -32,7 +32,7 @@ pub(crate) fn lacking() -> Option<String> {
 
 /// Makes a node's cgroup in every hierarchy, and the one of the daemons.
 pub(crate) fn make(place: &Place) -> anyhow::Result<()> {
-    for hierarchy in hierarchies()? {
+    for hierarchy in hierarchies() {
         let run = hierarchy.join(place.cgroup());
         let nodes = NODES.iter().map(|node| run.join(name(*node)));
         for folder in [run.clone()].into_iter().chain(nodes) {
@@ -59,16 +59,9 @@ fn record(place: &Place) -> PathBuf {
     Path::new(MOUNTED).join(RECORD).join(place.cgroup())
 }
 
-fn hierarchies() -> anyhow::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(MOUNTED)? {
-        let path = entry?.path();
-        // Links are other names; what holds no tasks is of version 2.
-        if path.is_dir() && !path.is_symlink() && path.join("tasks").exists() {
-            found.push(path);
-        }
-    }
-    Ok(found)
+/// The hierarchies of version 1, which have tasks.
+fn hierarchies() -> Vec<PathBuf> {
+    below(Path::new(MOUNTED)).into_iter().filter(|hierarchy| hierarchy.join("tasks").exists()).collect()
 }
 
 /// Ends every process of a run.
@@ -99,7 +92,8 @@ fn collect(folder: &Path, processes: &mut Vec<String>) {
 
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    // Links are other names of what is there.
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.is_symlink()).collect()
 }
 
 /// Removes the cgroups of a run, whose processes have ended.
@@ -107,7 +101,8 @@ fn below(folder: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// When one cannot be removed for long.
 pub(crate) fn remove(place: &Place) -> anyhow::Result<()> {
-    for hierarchy in hierarchies()? {
+    // runc makes them where version 2 is mounted, too.
+    for hierarchy in below(Path::new(MOUNTED)) {
         let run = hierarchy.join(place.cgroup());
         wait::until("cgroups are removed", PATIENCE, || Ok(remove_all(&run)))?;
     }

@@ -132,8 +132,7 @@ impl Module {
         if program.is_of_tests() {
             return self.folder().join(MADE).join(name);
         }
-        let package = package.trim_end_matches(char::is_numeric).trim_end_matches("/v");
-        self.folder().join(MADE).join(package.rsplit('/').next().unwrap_or(package))
+        self.folder().join(MADE).join(last_part(package))
     }
 
     /// Builds the programs that are not kept, and gives all of them their names in `bin`.
@@ -223,6 +222,14 @@ impl Program {
     }
 }
 
+/// The last part of a package's name that is no major version (`v3`).
+fn last_part(package: &str) -> &str {
+    let is_version = |part: &&str| {
+        part.strip_prefix('v').is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
+    };
+    package.rsplit('/').find(|part| !is_version(part)).unwrap_or(package)
+}
+
 /// The version of Kubernetes' staging modules.
 fn staging() -> String {
     format!("0.{}", KUBERNETES.trim_start_matches("1."))
@@ -280,4 +287,17 @@ fn download(folder: &Path, key: &str) -> anyhow::Result<String> {
     let said = text.lines().find_map(|line| line.trim().strip_prefix(begins.as_str())?.strip_suffix("\","));
     let Some(said) = said.filter(|_| ok) else { bail!("go mod download {wanted}: {text}") };
     Ok(said.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_part;
+
+    #[test]
+    fn a_program_is_called_by_its_package_without_the_major_version() {
+        assert_eq!(last_part("go.etcd.io/etcd/server/v3"), "server");
+        assert_eq!(last_part("github.com/onsi/ginkgo/v2/ginkgo"), "ginkgo");
+        assert_eq!(last_part("x/cmd/containerd-shim-runc-v2"), "containerd-shim-runc-v2");
+        assert_eq!(last_part("x/images/regression-issue-74839"), "regression-issue-74839");
+    }
 }
