@@ -40,6 +40,10 @@ pub(crate) fn start_all(
         for part in ["", "kubelet", "pki", "logs", "plugins", "var-lib", "var-log"] {
             std::fs::create_dir(folder.join(part))?;
         }
+        // What the kubelet mounts for pods must be seen by containerd. Their mount namespaces are copies of this one, so the mount that they share comes first.
+        let root = folder.join("kubelet");
+        output(Command::new("mount").arg("--bind").args([&root, &root]))?;
+        output(Command::new("mount").arg("--make-rshared").arg(&root))?;
         containerd::start(place, programs, number, &folder, images)?;
         let node = Node { place, programs, plane, number, folder: &folder };
         node.start_kubelet(maker)?;
@@ -95,10 +99,7 @@ impl Node<'_> {
         let subject = format!("/O=system:nodes/CN=system:node:{name}");
         let kubeconfig = client(self.plane, &pki, "kubelet", &subject)?;
         server(self.plane, &pki, "serving", &subject, &format!("DNS:{name},IP:{}", address(self.number)))?;
-        // What the kubelet mounts for pods must be seen by containerd, which is in another mount namespace.
         let root = self.folder.join("kubelet");
-        output(Command::new("mount").arg("--bind").args([&root, &root]))?;
-        output(Command::new("mount").arg("--make-rshared").arg(&root))?;
         let child = match maker {
             Maker::Ours => self.daemon("kubelet").start(&self.programs.oarlock, self.our_flags(&kubeconfig))?,
             Maker::Upstream => {
