@@ -112,8 +112,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let programs = programs::provide(args)?;
     let images = images::provide(&programs)?;
     let run = Run { args, golden, selection };
-    let tried = run.in_a_cluster(&programs, &images)?;
-    run.report(&tried)
+    let (tried, cleaned) = run.in_a_cluster(&programs, &images)?;
+    let reported = run.report(&tried);
+    if let Err(error) = &cleaned {
+        say(&format!("{error:#}"));
+    }
+    reported.and(cleaned)
 }
 
 /// What is asked for.
@@ -132,16 +136,18 @@ struct Tried {
 }
 
 impl Run<'_> {
-    /// Lays a cluster, runs the specs in it, and takes it away again.
-    fn in_a_cluster(&self, programs: &programs::Programs, images: &Path) -> anyhow::Result<Tried> {
+    /// Lays a cluster, runs the specs in it, and takes it away again: what was seen, and whether nothing is left.
+    fn in_a_cluster(
+        &self,
+        programs: &programs::Programs,
+        images: &Path,
+    ) -> anyhow::Result<(Tried, anyhow::Result<()>)> {
         clean_up::leftovers()?;
         let place = Place::make()?;
         let cleaner = clean_up::Cleaner::start(&place)?;
         let seen = self.specs(&place, programs, images);
         let cleaned = cleaner.finish();
-        let tried = seen?;
-        cleaned?;
-        Ok(tried)
+        Ok((seen?, cleaned))
     }
 
     fn specs(&self, place: &Place, programs: &programs::Programs, images: &Path) -> anyhow::Result<Tried> {

@@ -65,11 +65,7 @@ pub(crate) fn leftovers() -> anyhow::Result<()> {
 
 fn clean(place: &Place) -> anyhow::Result<()> {
     cgroup::kill(place)?;
-    // Those below others first.
-    let mounts = std::fs::read_to_string("/proc/self/mounts")?;
-    for mount in mounts_below(&mounts, &place.state()).iter().rev() {
-        output(Command::new("umount").arg("--lazy").arg(mount))?;
-    }
+    unmount_all(&place.state())?;
     for namespace in place.namespaces() {
         if Path::new("/run/netns").join(&namespace).exists() {
             output(Command::new("ip").args(["netns", "delete", &namespace]))?;
@@ -78,6 +74,18 @@ fn clean(place: &Place) -> anyhow::Result<()> {
     cgroup::remove(place)?;
     if place.state().exists() {
         std::fs::remove_dir_all(place.state()).with_context(|| place.state().display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Takes away every mount below a folder. Those below others first, and each time anew: one that is shared takes its copies with it.
+fn unmount_all(folder: &Path) -> anyhow::Result<()> {
+    let mounts =
+        || -> anyhow::Result<Vec<PathBuf>> { Ok(mounts_below(&std::fs::read_to_string("/proc/self/mounts")?, folder)) };
+    let mut left = mounts()?;
+    while let Some(mount) = left.pop() {
+        output(Command::new("umount").arg("--lazy").arg(&mount))?;
+        left = mounts()?;
     }
     Ok(())
 }
