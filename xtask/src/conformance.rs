@@ -147,6 +147,9 @@ impl Run<'_> {
         let cleaner = clean_up::Cleaner::start(&place)?;
         let seen = self.specs(&place, programs, images);
         let cleaned = cleaner.finish();
+        if let (Err(_), Err(error)) = (&seen, &cleaned) {
+            say(&format!("{error:#}"));
+        }
         Ok((seen?, cleaned))
     }
 

@@ -116,7 +116,9 @@ fn image(names: Vec<String>, layers: Vec<PathBuf>, config: Value) -> Image {
 }
 
 fn with_path(mut config: Value) -> Value {
-    config["Env"] = json!([PATH]);
+    if let Some(fields) = config.as_object_mut() {
+        fields.insert("Env".to_owned(), json!([PATH]));
+    }
     config
 }
 
