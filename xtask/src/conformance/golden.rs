@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_need_a_reason_and_passes_are_told() {
+    fn failures_need_a_reason_and_new_passes_are_named() {
         let golden = Golden::of("a\nb\nd\n", KNOWN).unwrap();
         let seen = [("a", State::Failed), ("b", State::Failed), ("c", State::Passed), ("f", State::Failed)];
         let verdict = Verdict::of(&outcomes(&seen), &golden, &["d".to_owned()]);

@@ -105,7 +105,7 @@ impl Node<'_> {
             Maker::Upstream => {
                 let config = self.folder.join("kubelet.yaml");
                 std::fs::write(&config, self.configuration())?;
-                // It keeps sockets and links in these whatever it is told.
+                // No setting moves the sockets and links that it keeps in these.
                 let mut daemon = self.daemon("kubelet").instead(self.folder.join("var-lib"), "/var/lib");
                 daemon = daemon.instead(self.folder.join("var-log"), "/var/log");
                 for (setting, value) in SETTINGS {

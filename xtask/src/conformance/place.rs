@@ -87,12 +87,12 @@ impl Place {
         format!("{PREFIX}-{}", self.number)
     }
 
-    /// The network namespace that stands for the host of the control plane.
+    /// The network namespace of the host with the control plane.
     pub(crate) fn control(&self) -> String {
         format!("{}-control", self.cgroup())
     }
 
-    /// The network namespace that stands for a node's host.
+    /// The network namespace of a node.
     pub(crate) fn host(&self, node: u8) -> String {
         format!("{}-{}", self.cgroup(), name(node))
     }
@@ -116,7 +116,7 @@ pub(crate) fn name(node: u8) -> String {
     format!("n{node}")
 }
 
-/// How nsenter is told of a network namespace.
+/// The flag by which nsenter enters a network namespace.
 pub(crate) fn net(namespace: &str) -> String {
     format!("--net=/run/netns/{namespace}")
 }
