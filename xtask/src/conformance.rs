@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// How long the specs that run at once may take, and the serial ones again; what has not ended by then has failed.
-    #[arg(long, value_name = "MINUTES", default_value_t = 60)]
+    #[arg(long, value_name = "MINUTES", default_value_t = 90)]
     timeout: u64,
     /// Add the specs that passed to tests/conformance/passing.txt.
     #[arg(long)]
