@@ -7,13 +7,12 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
+use crate::blocks::{self, BEGINS as SCENE};
 use crate::compile::compile;
 use crate::since::INTEGRATION;
 use crate::tool::{output, root, say, target};
 
 const PAGE: &str = "docs/operations/faults.md";
-/// How the first row of a scene begins.
-const SCENE: &str = "| **";
 const RULES: [&str; 10] = ["log", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "2nd", "F1"];
 /// What comes after this line is ours.
 const MARK: &str = "<!-- cargo xtask faults writes what follows -->\n";
@@ -139,23 +138,12 @@ fn blocks(scenes: &BTreeMap<String, Scene>, provenance: &str) -> BTreeMap<String
 
 /// One table, of what has been seen now and of the other scenes in the one that is `known`.
 fn table(known: &str, seen: BTreeMap<String, String>) -> String {
-    let mut all: BTreeMap<String, String> = BTreeMap::new();
-    let mut scene = None;
-    for line in known.lines() {
-        if let Some(begins) = line.strip_prefix(SCENE) {
-            scene = begins.split_once("**").map(|(name, _)| name.to_owned());
-        }
-        if let Some(name) = &scene {
-            *all.entry(name.clone()).or_default() += &format!("{line}\n");
-        }
-    }
-    all.extend(seen);
     let head = format!(
         "| scene, its commit, where; fault | runs | calls | unknown | writes, s | reads, s | {} |\n",
         RULES.join(" | ")
     );
     let ruler = format!("|---|---:|---:|---:|---:|---:|{}\n", "---:|".repeat(RULES.len()));
-    [head, ruler].into_iter().chain(all.into_values()).collect()
+    head + &ruler + &blocks::merged(known, seen)
 }
 
 fn seconds(milliseconds: u64) -> String {

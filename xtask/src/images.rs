@@ -72,7 +72,7 @@ fn is_there(image: &str) -> anyhow::Result<bool> {
 }
 
 /// A folder with Debian 12 and some packages.
-fn debian(scratch: &Path, name: &str, packages: &str) -> anyhow::Result<PathBuf> {
+pub(crate) fn debian(scratch: &Path, name: &str, packages: &str) -> anyhow::Result<PathBuf> {
     let folder = fresh(scratch, name)?;
     let include = format!("--include={packages}");
     exec(Command::new("debootstrap").args(["--variant=minbase", &include, "bookworm"]).arg(&folder))?;

@@ -1,11 +1,13 @@
 //! Chores of the workspace: `cargo xtask <chore>`.
 
+mod blocks;
 mod check_circles;
 mod check_layers;
 mod check_sizes;
 mod check_tests;
 mod ci;
 mod compile;
+mod conformance;
 mod docs;
 mod executables;
 mod faults;
@@ -57,6 +59,8 @@ enum Chore {
     Faults(faults::Args),
     /// Make the images of compose.yaml where no registry can be reached (needs docker, debootstrap, Go).
     Images(images::Args),
+    /// Run upstream's conformance specs against our control plane and two nodes in network namespaces (needs root, Go, debootstrap).
+    Conformance(conformance::Args),
     /// The gate: everything that CI runs, in its order.
     Ci(ci::Args),
     /// Build `--release` from nothing and wait until a cluster answers kubectl; print what that took.
@@ -82,6 +86,7 @@ fn main() -> anyhow::Result<()> {
         Chore::SeededBugs(args) => seeded_bugs::run(&args),
         Chore::Faults(args) => faults::run(&args),
         Chore::Images(args) => images::run(&args),
+        Chore::Conformance(args) => conformance::run(&args),
         Chore::Ci(args) => ci::run(&args),
         Chore::FirstBuild(args) => first_build::run(&args),
         Chore::Executables(args) => executables::run(&args),

@@ -8,7 +8,7 @@ use crate::compile::{Executable, compile, compile_plain};
 use crate::steps::Steps;
 use crate::tests::{self, Selection, Tier, VIRTUAL};
 use crate::tool::{cargo, output, root, run as exec, say, target};
-use crate::{ci, faults, first_build, older, peer};
+use crate::{ci, conformance, faults, first_build, older, peer};
 
 /// Seeds of each sweep under virtual time, beyond those of the ordinary tests.
 const SEEDS: &str = "2000";
@@ -28,6 +28,7 @@ const CHORES: &[(&str, Chore)] = &[
     ("older", |executables| older::with(&older::Args::upgrades(), executables)),
     ("plain", |_| tests::run(&compile_plain()?, Selection { bugs: false, docs: false, ..EVERYTHING })),
     ("deny", |_| deny()),
+    ("conformance", |_| conformance::run(&conformance::Args::golden())),
     ("first build", |_| first_build::run(&first_build::Args::thrice())),
 ];
 const EVERYTHING: Selection = Selection { tier: Tier::Nightly, affected: None, bugs: true, docs: true };
@@ -49,7 +50,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut steps = Steps::default();
     ci::sources(&mut steps)?;
-    let executables = steps.step("compile, peers", || ci::beside(|| peer::prepare(peer::ALL), compile))?;
+    let executables = steps.step("compile, peers", || {
+        ci::beside(|| peer::prepare(&[peer::ALL, conformance::PROGRAMS].concat()), compile)
+    })?;
     let mut failed = Vec::new();
     for (name, chore) in
         CHORES.iter().filter(|(name, _)| args.only.is_empty() || args.only.iter().any(|only| only == name))

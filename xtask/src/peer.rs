@@ -6,17 +6,19 @@ mod start;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
-pub(crate) use build::build;
+pub(crate) use build::{build, kubernetes_source};
+pub(crate) use pki::issue;
 pub(crate) use start::{Peer, Size};
 
 use crate::tool::{root, say};
 
 /// The release of Kubernetes that all comparisons are with.
-const KUBERNETES: &str = "1.35.0";
+pub(crate) const KUBERNETES: &str = "1.35.0";
 /// What every peer needs.
 pub(crate) const SERVERS: [&str; 2] = ["etcd", "kube-apiserver"];
 
@@ -32,7 +34,8 @@ enum Verb {
     /// programs themselves are kept in $OARLOCK_PEERS (default: ~/.cache/oarlock/peers), by version.
     Build {
         /// Which: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, etcd-3.5, etcdctl, etcdutl,
-        /// nats-server, k9s. Default: the first two.
+        /// kube-proxy, nats-server, k9s, coredns, containerd, containerd-shim-runc-v2, ctr; of the end-to-end suite e2e.test, ginkgo and
+        /// the programs of its images. Default: the first two.
         names: Vec<String>,
     },
     /// Start etcd and kube-apiserver; print a JSON line with the kubeconfig, everybody's URLs and every pid; end all when standard input ends.
@@ -52,6 +55,9 @@ enum Verb {
         /// kube-apiservers.
         #[arg(long, value_name = "N", default_value_t = 1)]
         servers: usize,
+        /// Address by which nodes and pods reach the servers, which then listen on all addresses. Default: nobody but this host does.
+        #[arg(long, value_name = "IP")]
+        advertise: Option<IpAddr>,
     },
 }
 
@@ -106,10 +112,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 if names.is_empty() { SERVERS.to_vec() } else { names.iter().map(String::as_str).collect() };
             say(&build(&folder(), &names)?.display().to_string());
         }
-        Verb::Up { dir, with, without, members, servers } => {
+        Verb::Up { dir, with, without, members, servers, advertise } => {
             let names: Vec<&str> = SERVERS.into_iter().chain(with.iter().chain(without).map(String::as_str)).collect();
             let bin = build(&folder(), &names)?;
-            let size = Size { servers: *servers, members: *members };
+            let size = Size { servers: *servers, members: *members, advertise: *advertise };
             let dir = dir.clone().unwrap_or_else(|| folder().join("run"));
             let peer = Peer::start(&bin, &dir, with, without, size)?;
             let pids: BTreeMap<&str, u32> = peer.pids().collect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use oarlock_admission::{Attributes, Operation, Subject};
+use oarlock_admission::{Attributes, Operation, RequestContext, Subject};
 use oarlock_apiserver::{InProcess, Server};
 use oarlock_auth::UserInfo;
 use oarlock_client::Client;
@@ -105,7 +105,8 @@ async fn alone(server: &Server, pods: &'static Resource, rounds: usize) -> anyho
         lap.to(&mut spent[1]);
         track_create(&mut obj, &writer);
         lap.to(&mut spent[2]);
-        let mut attributes = attributes(pods, &groups, &mut obj);
+        let mut context = RequestContext::new(clock::after(READY), false);
+        let mut attributes = attributes(pods, &groups, &mut obj, &mut context);
         server.admission().admit(&mut attributes).await?;
         server.admission().validate(&mut attributes).await?;
         lap.to(&mut spent[3]);
@@ -137,7 +138,12 @@ async fn alone(server: &Server, pods: &'static Resource, rounds: usize) -> anyho
     Ok(names.into_iter().zip(spent).map(stage).collect())
 }
 
-fn attributes<'a>(pods: &'static Resource, groups: &'a [String], obj: &'a mut Obj) -> Attributes<'a> {
+fn attributes<'a>(
+    pods: &'static Resource,
+    groups: &'a [String],
+    obj: &'a mut Obj,
+    context: &'a mut RequestContext,
+) -> Attributes<'a> {
     Attributes {
         operation: Operation::Create,
         resource: pods,
@@ -145,12 +151,9 @@ fn attributes<'a>(pods: &'static Resource, groups: &'a [String], obj: &'a mut Ob
         namespace: "default",
         name: "",
         user: Subject::new(USER, groups),
-        dry_run: false,
         object: Some(obj),
         old: None,
-        together: Vec::new(),
-        held: Vec::new(),
-        warnings: Vec::new(),
+        context,
         authorizer: None,
         bus: None,
     }

@@ -22,8 +22,11 @@ struct Module {
     programs: &'static [Program],
 }
 
-/// A program: its name here, and the package that builds it.
+/// A program: its name here, and the package that builds it. A package of tests is built by `go test -c`; the program then has a name that ends so.
 struct Program(&'static str, &'static str);
+
+/// How the name of a program ends that a package's tests are.
+const OF_TESTS: &str = ".test";
 
 const MODULES: &[Module] = &[
     Module {
@@ -35,6 +38,15 @@ const MODULES: &[Module] = &[
             Program("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
             Program("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
             Program("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+            Program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
+            Program("e2e.test", "k8s.io/kubernetes/test/e2e"),
+            // The programs of the images that the end-to-end suite asks for.
+            Program("agnhost", "k8s.io/kubernetes/test/images/agnhost"),
+            Program("nonewprivs", "k8s.io/kubernetes/test/images/nonewprivs"),
+            Program("regression-issue-74839", "k8s.io/kubernetes/test/images/regression-issue-74839"),
+            Program("resource-consumer", "k8s.io/kubernetes/test/images/resource-consumer"),
+            Program("consume-cpu", "k8s.io/kubernetes/test/images/resource-consumer/consume-cpu"),
+            Program("sample-apiserver", "k8s.io/sample-apiserver"),
         ],
     },
     Module {
@@ -53,6 +65,18 @@ const MODULES: &[Module] = &[
         name: "nats-server",
         version: "2.15.2",
         programs: &[Program("nats-server", "github.com/nats-io/nats-server/v2")],
+    },
+    // What starts the end-to-end suite: the version that the suite is written with.
+    Module { name: "ginkgo", version: "2.27.2", programs: &[Program("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo")] },
+    Module { name: "coredns", version: "1.15.0", programs: &[Program("coredns", "github.com/coredns/coredns")] },
+    Module {
+        name: "containerd",
+        version: "2.2.1",
+        programs: &[
+            Program("containerd", "github.com/containerd/containerd/v2/cmd/containerd"),
+            Program("containerd-shim-runc-v2", "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
+            Program("ctr", "github.com/containerd/containerd/v2/cmd/ctr"),
+        ],
     },
     // The newest whose modules the proxy has.
     Module { name: "k9s", version: "0.40.5", programs: &[Program("k9s", "github.com/derailed/k9s")] },
@@ -104,9 +128,11 @@ impl Module {
     }
 
     /// Where Go puts a program: it names it after its package, whose name ends before its major version.
-    fn made(&self, Program(_, package): &Program) -> PathBuf {
-        let package = package.trim_end_matches(char::is_numeric).trim_end_matches("/v");
-        self.folder().join(MADE).join(package.rsplit('/').next().unwrap_or(package))
+    fn made(&self, program @ Program(name, package): &Program) -> PathBuf {
+        if program.is_of_tests() {
+            return self.folder().join(MADE).join(name);
+        }
+        self.folder().join(MADE).join(last_part(package))
     }
 
     /// Builds the programs that are not kept, and gives all of them their names in `bin`.
@@ -159,11 +185,18 @@ impl Module {
             command
         };
         // With its version: without one, Go would take the newest.
-        let wanted = programs.iter().map(|program| format!("{}@v{}", program.1, self.version));
+        let wanted = programs.iter().map(|program| format!("{}@v{}", program.1, program.version(self)));
         exec(go("get").args(wanted)).context("its modules cannot be fetched").with_context(failed)?;
-        let packages = programs.iter().map(|program| program.1);
+        let (tests, plain): (Vec<&Program>, Vec<&Program>) =
+            programs.iter().copied().partition(|program| program.is_of_tests());
         let flags = ["-gcflags", "all=-dwarf=false", "-ldflags", &flags, "-o"];
-        exec(go("build").args(flags).arg(new.join("")).args(packages)).with_context(failed)?;
+        if !plain.is_empty() {
+            let packages = plain.iter().map(|program| program.1);
+            exec(go("build").args(flags).arg(new.join("")).args(packages)).with_context(failed)?;
+        }
+        for Program(name, package) in tests {
+            exec(go("test").arg("-c").args(flags).arg(new.join(name)).arg(package)).with_context(failed)?;
+        }
         // Only what is whole may be found.
         for program in programs {
             let place = self.made(program);
@@ -172,6 +205,42 @@ impl Module {
         }
         Ok(())
     }
+}
+
+impl Program {
+    fn is_of_tests(&self) -> bool {
+        self.0.ends_with(OF_TESTS)
+    }
+
+    /// The version of the module that the package is in: Kubernetes' staging modules have one of their own.
+    fn version(&self, module: &Module) -> String {
+        if module.version == KUBERNETES && !self.1.starts_with("k8s.io/kubernetes/") {
+            staging()
+        } else {
+            module.version.to_owned()
+        }
+    }
+}
+
+/// The last part of a package's name that is no major version (`v3`).
+fn last_part(package: &str) -> &str {
+    let is_version = |part: &&str| {
+        part.strip_prefix('v').is_some_and(|digits| !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit()))
+    };
+    package.rsplit('/').find(|part| !is_version(part)).unwrap_or(package)
+}
+
+/// The version of Kubernetes' staging modules.
+fn staging() -> String {
+    format!("0.{}", KUBERNETES.trim_start_matches("1."))
+}
+
+/// The folder of Kubernetes' source, as Go has downloaded it.
+///
+/// # Errors
+/// When its module cannot be downloaded.
+pub(crate) fn kubernetes_source(folder: &Path) -> anyhow::Result<PathBuf> {
+    download(folder, "Dir").map(PathBuf::from)
 }
 
 /// Go with caches of our own, so that they can be forgotten. Its compiler is over before it has to tidy its memory up, which takes a quarter of the
@@ -199,16 +268,36 @@ fn version_flags() -> String {
 
 /// The module that builds Kubernetes: its staging modules are replaced by directories there, by published versions here.
 fn kubernetes_module(folder: &Path) -> anyhow::Result<String> {
-    let wanted = format!("k8s.io/kubernetes@v{KUBERNETES}");
-    let (ok, text) = capture(go(folder).args(["mod", "download", "-json", &wanted]))?;
-    let file = text.lines().find_map(|line| line.trim().strip_prefix("\"GoMod\": \"")?.strip_suffix("\","));
-    let Some(file) = file.filter(|_| ok) else { bail!("go mod download {wanted}: {text}") };
+    let file = download(folder, "GoMod")?;
     let mut module =
         format!("module peer.local/kubernetes\ngo 1.25.0\nrequire k8s.io/kubernetes v{KUBERNETES}\nreplace (\n");
-    let staging = KUBERNETES.trim_start_matches("1.");
+    let staging = staging();
     for line in std::fs::read_to_string(file)?.lines().filter(|line| line.contains("=> ./staging")) {
         let name = line.split_whitespace().next().unwrap_or_default();
-        writeln!(module, "{name} => {name} v0.{staging}")?;
+        writeln!(module, "{name} => {name} v{staging}")?;
     }
     Ok(module + ")\n")
+}
+
+/// Downloads Kubernetes' module, and returns what Go says of it under a key.
+fn download(folder: &Path, key: &str) -> anyhow::Result<String> {
+    let wanted = format!("k8s.io/kubernetes@v{KUBERNETES}");
+    let (ok, text) = capture(go(folder).args(["mod", "download", "-json", &wanted]))?;
+    let begins = format!("\"{key}\": \"");
+    let said = text.lines().find_map(|line| line.trim().strip_prefix(begins.as_str())?.strip_suffix("\","));
+    let Some(said) = said.filter(|_| ok) else { bail!("go mod download {wanted}: {text}") };
+    Ok(said.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_part;
+
+    #[test]
+    fn a_program_is_called_by_its_package_without_the_major_version() {
+        assert_eq!(last_part("go.etcd.io/etcd/server/v3"), "server");
+        assert_eq!(last_part("github.com/onsi/ginkgo/v2/ginkgo"), "ginkgo");
+        assert_eq!(last_part("x/cmd/containerd-shim-runc-v2"), "containerd-shim-runc-v2");
+        assert_eq!(last_part("x/images/regression-issue-74839"), "regression-issue-74839");
+    }
 }

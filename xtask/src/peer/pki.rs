@@ -8,39 +8,63 @@ use anyhow::bail;
 use crate::tool::capture;
 
 /// Who has a certificate: file name, subject. The administrator has the name that Oarlock gives its own.
-const IDENTITIES: [(&str, &str); 4] = [
+const IDENTITIES: [(&str, &str); 5] = [
     ("server", "/CN=kube-apiserver"),
     ("admin", "/O=system:masters/CN=kubernetes-super-admin"),
     ("kube-controller-manager", "/CN=system:kube-controller-manager"),
     ("kube-scheduler", "/CN=system:kube-scheduler"),
+    ("front-proxy", "/CN=front-proxy"),
 ];
+
+/// PKCS #8, which every library reads.
+const GENERATE: &str = "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1";
+/// What the certificates of all identities say.
+const NAMES: &str = "subjectAltName=DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1\nextendedKeyUsage=serverAuth,clientAuth\n";
 
 /// Makes an authority, everybody's certificate and the accounts' key.
 pub(super) fn certificates(pki: &Path) -> anyhow::Result<()> {
-    let openssl = |words: &str| -> anyhow::Result<()> {
-        let (ok, text) = capture(
-            Command::new("openssl")
-                .args(words.split(' ').map(|word| word.replace('@', &format!("{}/", pki.display())))),
-        )?;
-        if ok { Ok(()) } else { bail!("openssl {words}: {text}") }
-    };
-    for key in ["ca", "account"].into_iter().chain(IDENTITIES.map(|(name, _)| name)) {
-        // PKCS #8, which every library reads.
-        openssl(&format!("genpkey -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out @{key}.key"))?;
+    let openssl = |words: &str| openssl(pki, words);
+    for key in ["ca", "account"] {
+        openssl(&format!("{GENERATE} -out @{key}.key"))?;
     }
     openssl("pkey -in @account.key -pubout -out @account.pub")?;
     openssl("req -x509 -new -key @ca.key -subj /CN=ca -days 30 -out @ca.crt")?;
-    std::fs::write(
-        pki.join("names"),
-        "subjectAltName=DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1\nextendedKeyUsage=serverAuth,clientAuth\n",
-    )?;
     for (name, subject) in IDENTITIES {
-        openssl(&format!("req -new -key @{name}.key -subj {subject} -out @{name}.csr"))?;
-        openssl(&format!(
-            "x509 -req -in @{name}.csr -CA @ca.crt -CAkey @ca.key -CAcreateserial -days 30 -out @{name}.crt -extfile @names"
-        ))?;
+        issue(pki, pki, name, subject, NAMES)?;
     }
     Ok(())
+}
+
+/// Makes a key and a certificate that an authority (`ca.crt` and `ca.key` of its folder) has signed, with these extensions: `folder`/`name`.key and .crt.
+///
+/// # Errors
+/// What openssl says.
+pub(crate) fn issue(
+    authority: &Path,
+    folder: &Path,
+    name: &str,
+    subject: &str,
+    extensions: &str,
+) -> anyhow::Result<()> {
+    std::fs::write(folder.join(format!("{name}.ext")), extensions)?;
+    openssl(folder, &format!("{GENERATE} -out @{name}.key"))?;
+    openssl(folder, &format!("req -new -key @{name}.key -subj {subject} -out @{name}.csr"))?;
+    let ca = authority.display();
+    openssl(
+        folder,
+        &format!(
+            "x509 -req -in @{name}.csr -CA {ca}/ca.crt -CAkey {ca}/ca.key -CAserial @{name}.srl -CAcreateserial -days 30 \
+             -out @{name}.crt -extfile @{name}.ext"
+        ),
+    )
+}
+
+/// Runs openssl with these words, in which `@` stands for the folder.
+fn openssl(folder: &Path, words: &str) -> anyhow::Result<()> {
+    let words = words.split(' ').map(|word| word.replace('@', &format!("{}/", folder.display())));
+    let mut command = Command::new("openssl");
+    let (ok, text) = capture(command.args(words))?;
+    if ok { Ok(()) } else { bail!("openssl {:?}: {text}", command.get_args()) }
 }
 
 /// Writes the kubeconfig of an identity beside the others and returns where it is.

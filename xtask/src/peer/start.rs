@@ -1,6 +1,7 @@
 //! Upstream's programs running beside one another on 127.0.0.1.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -19,16 +20,18 @@ const COMPONENTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 /// Limits of upstream's own clients, lifted so that they do not measure themselves: requests a second.
 const CLIENT_LIMIT: u32 = 5_000;
 
-/// How many there are of what may be many.
+/// How many there are of what may be many, and who reaches them.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) servers: usize,
     pub(crate) members: usize,
+    /// Address of the servers to other hosts; they listen on 127.0.0.1 without one.
+    pub(crate) advertise: Option<IpAddr>,
 }
 
 impl Size {
-    /// One of each.
-    pub(crate) const ONE: Self = Self { servers: 1, members: 1 };
+    /// One of each, for this host.
+    pub(crate) const ONE: Self = Self { servers: 1, members: 1, advertise: None };
 }
 
 /// Running programs; they end with this value.
@@ -92,7 +95,7 @@ impl Peer {
         let begun = std::time::Instant::now();
         let etcd = ports.members.iter().map(|(client, _)| url(*client)).collect();
         let servers = ports.api.iter().map(|port| format!("https://127.0.0.1:{port}")).collect();
-        let start = Start { bin, folder: &folder, pki: &pki, ports: &ports };
+        let start = Start { bin, folder: &folder, pki: &pki, ports: &ports, advertise: size.advertise };
         let commands = without.iter().map(|name| Ok((name.clone(), start.command(name)?)));
         let commands = commands.collect::<anyhow::Result<_>>()?;
         let mut peer = Self { children: Vec::new(), kubeconfig, servers, etcd, commands, ready: Duration::ZERO };
@@ -191,6 +194,7 @@ struct Start<'a> {
     folder: &'a Path,
     pki: &'a Path,
     ports: &'a Ports,
+    advertise: Option<IpAddr>,
 }
 
 impl Start<'_> {
@@ -220,39 +224,49 @@ impl Start<'_> {
     }
 
     fn api_server(&self, name: &str, port: u16) -> anyhow::Result<Child> {
-        let etcd: Vec<String> = self.ports.members.iter().map(|(client, _)| url(*client)).collect();
-        self.spawn(
-            "kube-apiserver",
-            name,
-            &[
-                ("etcd-servers", &etcd.join(",")),
-                ("secure-port", &port.to_string()),
-                ("bind-address", "127.0.0.1"),
-                ("advertise-address", "127.0.0.1"),
-                ("endpoint-reconciler-type", "none"),
-                ("tls-cert-file", &self.file("server.crt")),
-                ("tls-private-key-file", &self.file("server.key")),
-                ("client-ca-file", &self.file("ca.crt")),
-                ("cert-dir", &self.pki.display().to_string()),
-                ("authorization-mode", "Node,RBAC"),
-                ("service-account-issuer", "https://kubernetes.default.svc"),
-                ("service-account-key-file", &self.file("account.pub")),
-                ("service-account-signing-key-file", &self.file("account.key")),
-                ("service-cluster-ip-range", "10.96.0.0/16"),
-                ("requestheader-client-ca-file", &self.file("ca.crt")),
-                ("requestheader-allowed-names", "front-proxy"),
-                ("requestheader-username-headers", "X-Remote-User"),
-                ("requestheader-group-headers", "X-Remote-Group"),
-                ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
-                ("proxy-client-cert-file", &self.file("admin.crt")),
-                ("proxy-client-key-file", &self.file("admin.key")),
-                ("allow-privileged", "true"),
-                ("enable-admission-plugins", "NodeRestriction"),
-                ("kubelet-client-certificate", &self.file("admin.crt")),
-                ("kubelet-client-key", &self.file("admin.key")),
-                ("kubelet-preferred-address-types", "InternalIP,Hostname"),
+        // With nodes elsewhere, `kubernetes` has an endpoint, and Services are called at their pods.
+        let advertised = self.advertise.map(|address| address.to_string());
+        let (bind, advertise, reconciler) = match &advertised {
+            Some(address) => ("0.0.0.0", address.as_str(), "lease"),
+            None => ("127.0.0.1", "127.0.0.1", "none"),
+        };
+        let more: &[_] = match advertised {
+            Some(_) => &[
+                ("enable-aggregator-routing", "true"),
+                ("service-account-jwks-uri", "https://kubernetes.default.svc/openid/v1/jwks"),
             ],
-        )
+            None => &[],
+        };
+        let etcd: Vec<String> = self.ports.members.iter().map(|(client, _)| url(*client)).collect();
+        let flags: &[(&str, &str)] = &[
+            ("etcd-servers", &etcd.join(",")),
+            ("secure-port", &port.to_string()),
+            ("bind-address", bind),
+            ("advertise-address", advertise),
+            ("endpoint-reconciler-type", reconciler),
+            ("tls-cert-file", &self.file("server.crt")),
+            ("tls-private-key-file", &self.file("server.key")),
+            ("client-ca-file", &self.file("ca.crt")),
+            ("cert-dir", &self.pki.display().to_string()),
+            ("authorization-mode", "Node,RBAC"),
+            ("service-account-issuer", "https://kubernetes.default.svc"),
+            ("service-account-key-file", &self.file("account.pub")),
+            ("service-account-signing-key-file", &self.file("account.key")),
+            ("service-cluster-ip-range", "10.96.0.0/16"),
+            ("requestheader-client-ca-file", &self.file("ca.crt")),
+            ("requestheader-allowed-names", "front-proxy"),
+            ("requestheader-username-headers", "X-Remote-User"),
+            ("requestheader-group-headers", "X-Remote-Group"),
+            ("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+            ("proxy-client-cert-file", &self.file("front-proxy.crt")),
+            ("proxy-client-key-file", &self.file("front-proxy.key")),
+            ("allow-privileged", "true"),
+            ("enable-admission-plugins", "NodeRestriction"),
+            ("kubelet-client-certificate", &self.file("admin.crt")),
+            ("kubelet-client-key", &self.file("admin.key")),
+            ("kubelet-preferred-address-types", "InternalIP,Hostname"),
+        ];
+        self.spawn("kube-apiserver", name, &[flags, more].concat())
     }
 
     /// kube-controller-manager or kube-scheduler.

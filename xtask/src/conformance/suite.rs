@@ -1,0 +1,73 @@
+//! Upstream's end-to-end suite, started by ginkgo in the control plane's network.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::control_plane::ControlPlane;
+use super::daemon::Daemon;
+use super::outcome::{Outcome, outcomes};
+use super::place::{NODES, Place};
+use super::programs::Programs;
+use super::selection::Part;
+use crate::tool::say;
+
+/// How many lines of ginkgo's log are shown when it wrote no report.
+const LAST_LINES: usize = 30;
+
+/// What every part of the suite needs.
+pub(crate) struct Suite<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) programs: &'a Programs,
+    pub(crate) plane: &'a ControlPlane,
+    /// How long a part may take.
+    pub(crate) minutes: u64,
+}
+
+impl Suite<'_> {
+    /// Runs a part of the specs; what came of each, by its name.
+    ///
+    /// # Errors
+    /// When the suite did not begin.
+    pub(crate) fn run(&self, part: &Part) -> anyhow::Result<BTreeMap<String, Outcome>> {
+        let folder = self.place.logs().join(part.name);
+        std::fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
+        say(&format!("== {}: {} at once, log {}.log", part.name, part.procs, folder.display()));
+        let mut suite = Daemon::new(self.place, part.name, &self.place.control())
+            .start(&self.programs.tool("ginkgo"), self.arguments(part, &folder))?;
+        let status = suite.wait()?;
+        let report = folder.join("report.json");
+        let Ok(text) = std::fs::read_to_string(&report) else {
+            let log = std::fs::read_to_string(self.place.logs().join(format!("{}.log", part.name)))?;
+            let lines: Vec<&str> = log.lines().rev().take(LAST_LINES).collect();
+            bail!("the suite wrote no report ({status}):\n{}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        };
+        outcomes(&text).with_context(|| report.display().to_string())
+    }
+
+    fn arguments(&self, part: &Part, folder: &Path) -> Vec<String> {
+        let mut words = vec![
+            format!("--procs={}", part.procs),
+            format!("--timeout={}m", self.minutes),
+            format!("--label-filter={}", part.labels),
+            format!("--output-dir={}", folder.display()),
+            "--json-report=report.json".to_owned(),
+            "--no-color".to_owned(),
+            "--succinct".to_owned(),
+        ];
+        words.extend(part.focus.iter().map(|focus| format!("--focus={focus}")));
+        words.push(self.programs.tool("e2e.test").display().to_string());
+        words.push("--".to_owned());
+        words.extend([
+            "--provider=skeleton".to_owned(),
+            format!("--kubeconfig={}", self.plane.kubeconfig.display()),
+            format!("--kubectl-path={}", self.programs.tool("kubectl").display()),
+            format!("--num-nodes={}", NODES.len()),
+            "--allowed-not-ready-nodes=-1".to_owned(),
+            "--disable-log-dump".to_owned(),
+            "--dump-logs-on-failure=false".to_owned(),
+        ]);
+        words
+    }
+}
