@@ -30,6 +30,7 @@ const CHORES: &[(&str, Chore)] = &[
     ("deny", |_| deny()),
     ("conformance", |_| conformance::run(&conformance::Args::golden())),
     ("first build", |_| first_build::run(&first_build::Args::thrice())),
+    ("cost of release", |_| cost_of_release()),
 ];
 const EVERYTHING: Selection = Selection { tier: Tier::Nightly, affected: None, bugs: true, docs: true };
 
@@ -89,6 +90,12 @@ fn flaky(executables: &[Executable]) -> anyhow::Result<()> {
 }
 
 /// Licences, sources and bans of third-party crates. Advisories too, where their database can be fetched.
+/// Measures how much slower than `dist` the quickly compiled profile is; more than the load tests allow is an error.
+fn cost_of_release() -> anyhow::Result<()> {
+    let measure = ["run", "--profile", "dist", "-p", "oarlock-loadtests", "--", "--cost-of-profile", "release"];
+    exec(cargo().args(measure).current_dir(root()))
+}
+
 fn deny() -> anyhow::Result<()> {
     let tools = target().join("tools");
     exec(cargo().args(["install", "--locked", "--root"]).arg(&tools).arg(format!("cargo-deny@{CARGO_DENY}")))?;
