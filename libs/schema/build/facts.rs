@@ -1,4 +1,4 @@
-//! The data file's form, and the statics made of it.
+//! The format of the data file, and the Rust statics generated from the file.
 
 use super::*;
 
@@ -14,7 +14,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Adds those of another file.
+    /// Adds the types and resources of another file.
     pub(crate) fn extend(&mut self, more: Self) {
         self.types.extend(more.types);
         self.groups.extend(more.groups);
@@ -180,7 +180,7 @@ pub(crate) fn ident(name: &str) -> String {
 }
 
 impl Field {
-    /// Go's `omitempty` never leaves out struct values; the rule stands in `canonical::always`, here it becomes a table.
+    /// Whether Go always writes the field: `omitempty` never leaves out struct values. The rule is in `canonical::always`; the build script turns the rule into a table.
     pub(crate) fn always(&self) -> bool {
         let go_struct = !self.ty.starts_with("[]")
             && !self.ty.starts_with("map[")

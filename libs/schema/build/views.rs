@@ -1,4 +1,4 @@
-//! Typed views: per schema type a reading view `X` and a changing view `XMut`.
+//! Generates typed views: per schema type a reading view `X` and a changing view `XMut`.
 
 use super::*;
 use facts::ident;
@@ -23,7 +23,7 @@ fn method(name: &str) -> String {
         if c.is_ascii_uppercase() {
             let after_lower = i > 0 && (chars[i - 1].is_ascii_lowercase() || chars[i - 1].is_ascii_digit());
             let next = chars.get(i + 1);
-            // The plural s of an acronym (`podIPs`) belongs to it.
+            // The plural s belongs to its acronym (`podIPs`).
             let plural = next == Some(&'s') && chars.get(i + 2).is_none_or(|c| !c.is_ascii_lowercase());
             let ends_acronym =
                 i > 0 && chars[i - 1].is_ascii_uppercase() && next.is_some_and(char::is_ascii_lowercase) && !plural;

@@ -1,4 +1,4 @@
-//! Feature gates: upstream's list with its defaults, and which of them one server has on. A set of gates is a value that a server holds, so that
+//! Feature gates: upstream's list with its defaults, and the gates that one server has enabled. Each server holds its own set of gates, so that
 //! servers of one process may differ.
 
 use std::fmt;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 pub use crate::resources::GATES;
 
-/// A gate as upstream declares it.
+/// A feature gate as upstream declares the gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gate {
-    /// Name, as `--feature-gates` has it.
+    /// Name, as used in `--feature-gates`.
     pub name: &'static str,
     /// Whether the gate is on by default.
     pub default: bool,
@@ -22,18 +22,18 @@ pub struct Gate {
 /// Maturity of a feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// May change or go.
+    /// May change or be removed.
     Alpha,
-    /// Complete, and may still change.
+    /// Complete, but may still change.
     Beta,
-    /// Here to stay.
+    /// Stable.
     Ga,
-    /// About to go.
+    /// To be removed.
     Deprecated,
 }
 
 impl Stage {
-    /// As metrics name it.
+    /// Returns the stage's name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -45,10 +45,10 @@ impl Stage {
     }
 }
 
-/// Gates that set all gates of a stage.
+/// The names that set all gates of a stage.
 const ALL: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
 
-/// Which gates are on.
+/// The feature gates of one server, each enabled or disabled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FeatureGates {
     /// One value for each of [`GATES`], in the same order.
@@ -62,18 +62,18 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
-    /// Whether a gate is on. A gate that upstream has removed counts as on: its feature has become permanent.
+    /// Whether a gate is enabled. A gate that upstream has removed counts as enabled: its feature has become permanent.
     #[must_use]
     pub fn enabled(&self, name: &str) -> bool {
         position(name).and_then(|at| self.on.get(at).copied()).unwrap_or(true)
     }
 
-    /// All gates, and whether each is on.
+    /// Returns all gates, each with whether the gate is enabled.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
         GATES.iter().zip(self.on.iter().copied())
     }
 
-    /// Gates that differ from upstream's default, with their value.
+    /// Returns the gates that differ from upstream's default, with their value.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Gate, bool)> {
         self.iter().filter(|(gate, on)| gate.default != *on)
     }
@@ -86,7 +86,7 @@ fn position(name: &str) -> Option<usize> {
 /// Why a text is no list of gates, in upstream's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GateError {
-    /// There is no such gate.
+    /// The gate does not exist.
     Unknown(String),
     /// The gate is locked to its default, and the text asks for the other value.
     Locked(&'static str, bool),
@@ -150,7 +150,7 @@ fn is_whole(gate: &Gate) -> bool {
     ALL.iter().any(|(name, _)| *name == gate.name)
 }
 
-/// As Go's `strconv.ParseBool`.
+/// Parses a boolean as Go's `strconv.ParseBool` does.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
