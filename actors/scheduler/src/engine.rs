@@ -16,7 +16,7 @@ use crate::intern::{Interner, Sym};
 use crate::message;
 use crate::model::{NodeInfo, PodInfo, Uid};
 use crate::queue::{Popped, Queue, Stamp};
-use crate::shard::{Proposal, Shard, Verdict};
+use crate::shard::{Proposal, Shard, ShardResult};
 use crate::table::PLUGINS;
 
 mod preemption;
@@ -24,7 +24,7 @@ mod preemption;
 pub(crate) use preemption::Unfit;
 
 /// How often one pod may be refused and tried again within one decision.
-const REFUSALS: usize = 8;
+const MAX_REFUSALS: usize = 8;
 
 /// What is to be done about one pod.
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ pub(crate) enum Seat {
 
 /// Why a shard's proposal is not carried out.
 #[derive(Clone, Debug)]
-pub(crate) enum Denied {
+pub(crate) enum ProposalError {
     /// The arbiter turned it down.
     Refused(Refusal),
     /// It was accepted, and then a plugin stood in the way.
@@ -284,24 +284,24 @@ impl Engine {
             return Some(Decision::Skipped { popped });
         }
         let mut refusal = None;
-        for _ in 0..REFUSALS {
+        for _ in 0..MAX_REFUSALS {
             match self.shard.propose(&mut self.cluster, &popped.pod, choose) {
-                Verdict::NoNodes => {
+                ShardResult::NoNodes => {
                     self.queue.failed(&uid, now);
                     let message = message::NO_NODES.to_owned();
                     return Some(Decision::Unschedulable { popped, message, denominated: false });
                 }
-                Verdict::Unschedulable(diagnosis) => {
+                ShardResult::Unschedulable(diagnosis) => {
                     self.attempts += 1;
                     let found = self.shard.strand(&mut self.cluster, &popped.pod, &diagnosis, choose);
                     return Some(self.strand(seat, popped, &diagnosis, found, now));
                 }
-                Verdict::Place(proposal) if seat == Seat::Shard => {
+                ShardResult::Place(proposal) if seat == Seat::Shard => {
                     self.cluster.assume(&proposal.pod, proposal.node);
                     let node = self.cluster.names.text(self.cluster.nodes.name(proposal.node));
                     return Some(Decision::Propose { popped, node });
                 }
-                Verdict::Place(proposal) => match self.arbiter.decide(&mut self.cluster, &proposal) {
+                ShardResult::Place(proposal) => match self.arbiter.decide(&mut self.cluster, &proposal) {
                     Ok(()) => return Some(self.settle(popped, proposal.node, now)),
                     Err(refused) => refusal = Some(refused),
                 },
@@ -315,19 +315,19 @@ impl Engine {
 
     /// Decides about another shard's proposal, on what is known here of pod and node. An accepted pod counts as placed at once; the outcome of
     /// the writes that are to be performed is told by [`Engine::bound`] or [`Engine::unbound`].
-    pub(crate) fn judge(&mut self, pod: &Arc<PodInfo>, node: &str, now: Stamp) -> Result<Vec<Call>, Denied> {
+    pub(crate) fn judge(&mut self, pod: &Arc<PodInfo>, node: &str, now: Stamp) -> Result<Vec<Call>, ProposalError> {
         let seen = self.cluster.sequence();
-        let refuse = |constraint| Denied::Refused(Refusal { constraint, seen, proposed: seen });
+        let refuse = |constraint| ProposalError::Refused(Refusal { constraint, seen, proposed: seen });
         if pod.node.is_some() || self.cluster.placed(&pod.uid).is_some() {
             return Err(refuse(Constraint::Unplaced));
         }
         let Some(slot) = self.slot(node) else { return Err(refuse(Constraint::Node)) };
         let proposal = Proposal { pod: Arc::clone(pod), node: slot, seen };
-        self.arbiter.decide(&mut self.cluster, &proposal).map_err(Denied::Refused)?;
+        self.arbiter.decide(&mut self.cluster, &proposal).map_err(ProposalError::Refused)?;
         match self.complete(pod, slot, now) {
-            Ok(calls) if calls.is_empty() => Err(Denied::Failed(UNBINDABLE.to_owned())),
+            Ok(calls) if calls.is_empty() => Err(ProposalError::Failed(UNBINDABLE.to_owned())),
             Ok(calls) => Ok(calls),
-            Err((_, message)) => Err(Denied::Failed(message)),
+            Err((_, message)) => Err(ProposalError::Failed(message)),
         }
     }
 

@@ -156,7 +156,7 @@ pub(crate) struct Diagnosis {
 }
 
 /// A pod that fits nowhere, as PostFilters meet it.
-pub(crate) struct Stranded<'a> {
+pub(crate) struct PostFilterContext<'a> {
     /// The cluster, to try things out on ([`Cluster::rehearse`]).
     pub(crate) cluster: &'a mut Cluster,
     /// The pod.
@@ -230,7 +230,7 @@ pub(crate) struct Plugin {
     /// PreFilter and Filter.
     pub(crate) filter: Option<CompileFilter>,
     /// What to do about a pod that fits nowhere.
-    pub(crate) post_filter: Option<fn(&mut Stranded<'_>) -> PostFiltered>,
+    pub(crate) post_filter: Option<fn(&mut PostFilterContext<'_>) -> PostFiltered>,
     /// PreScore, Score and NormalizeScore.
     pub(crate) score: Option<CompileScore>,
     /// Takes what the pod needs beyond the columns.

@@ -1,7 +1,7 @@
 //! The texts of an unschedulable pod, letter for letter as upstream's (`FitError`, `handleSchedulingFailure`):
 //! people and tools search for them.
 
-use crate::framework::{Nominating, Stranded};
+use crate::framework::{Nominating, PostFilterContext};
 use crate::table::PLUGINS;
 
 /// What is said while the cluster has no node (upstream: `ErrNoNodesAvailable`).
@@ -20,16 +20,16 @@ pub(crate) fn unavailable(nodes: usize, reasons: &str) -> String {
 }
 
 /// Runs the PostFilters and writes the full text. When one of them has found a node, what the others said is left out.
-pub(crate) fn unschedulable(mut stranded: Stranded<'_>) -> (String, Nominating) {
-    let diagnosis = stranded.diagnosis;
+pub(crate) fn unschedulable(mut context: PostFilterContext<'_>) -> (String, Nominating) {
+    let diagnosis = context.diagnosis;
     let mut text = match &diagnosis.rejected {
         Some(reason) => unavailable(diagnosis.nodes, reason),
-        None => unavailable(diagnosis.nodes, &diagnosis.tally.text(&stranded.cluster.names)),
+        None => unavailable(diagnosis.nodes, &diagnosis.tally.text(&context.cluster.names)),
     };
     let mut messages = Vec::new();
     let mut nominating = Nominating::AsBefore;
     for post_filter in PLUGINS.iter().filter_map(|plugin| plugin.post_filter) {
-        let result = post_filter(&mut stranded);
+        let result = post_filter(&mut context);
         match result.nominating {
             Nominating::Preempt(_) => return (text, result.nominating),
             Nominating::Nowhere => nominating = Nominating::Nowhere,

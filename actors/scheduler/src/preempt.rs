@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::bits::BitSet;
 use crate::cluster::Cluster;
 use crate::column::NodeIx;
-use crate::framework::{Diagnosis, Stranded, Tally};
+use crate::framework::{Diagnosis, PostFilterContext, Tally};
 use crate::model::PodInfo;
 
 /// A node on which a pod will fit once `victims` are gone.
@@ -32,17 +32,17 @@ pub(crate) fn has_to_wait(cluster: &Cluster, pod: &PodInfo, diagnosis: &Diagnosi
 }
 
 /// The best preemption there is; if there is none, says of each node why.
-pub(crate) fn find(stranded: &mut Stranded<'_>) -> Result<Preemption, Tally> {
-    let mut hopeless = stranded.cluster.nodes.live.clone();
+pub(crate) fn find(context: &mut PostFilterContext<'_>) -> Result<Preemption, Tally> {
+    let mut hopeless = context.cluster.nodes.live.clone();
     let mut potential = BitSet::default();
-    if stranded.diagnosis.rejected.is_none() {
+    if context.diagnosis.rejected.is_none() {
         potential.copy_from(&hopeless);
-        potential.subtract(&stranded.diagnosis.tally.unresolvable);
+        potential.subtract(&context.diagnosis.tally.unresolvable);
         hopeless.subtract(&potential);
     }
     let mut tally = Tally::default();
     tally.add_all(candidates::UNHELPFUL, &hopeless, true);
-    let found = candidates::of(stranded, &potential, &mut tally);
+    let found = candidates::of(context, &potential, &mut tally);
     let best = choice::best(found).ok_or(tally)?;
     Ok(Preemption { node: best.node, victims: best.victims })
 }

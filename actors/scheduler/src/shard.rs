@@ -7,13 +7,13 @@ use crate::class::{Choose, Class, Scratch};
 use crate::cluster::Cluster;
 use crate::column::NodeIx;
 use crate::filters::Filters;
-use crate::framework::{Diagnosis, Nominating, Stranded};
+use crate::framework::{Diagnosis, Nominating, PostFilterContext};
 use crate::map::Map;
 use crate::message;
 use crate::model::{PodInfo, PodSpec};
 
 /// How many classes a shard keeps at hand. The least recently used one makes room; it only costs time.
-const CLASSES: usize = 512;
+const MAX_CLASSES: usize = 512;
 
 /// Where a shard would put a pod, and what it knew when it said so.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Proposal {
 
 /// What a shard came to.
 #[derive(Clone, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum ShardResult {
     /// A node is proposed.
     Place(Proposal),
     /// No node fits.
@@ -47,9 +47,14 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// Looks for a node for a pod.
-    pub(crate) fn propose(&mut self, cluster: &mut Cluster, pod: &Arc<PodInfo>, choose: &mut Choose<'_>) -> Verdict {
+    pub(crate) fn propose(
+        &mut self,
+        cluster: &mut Cluster,
+        pod: &Arc<PodInfo>,
+        choose: &mut Choose<'_>,
+    ) -> ShardResult {
         if cluster.nodes.count == 0 {
-            return Verdict::NoNodes;
+            return ShardResult::NoNodes;
         }
         self.decisions += 1;
         if !self.classes.contains_key(&pod.spec) {
@@ -65,8 +70,8 @@ impl Shard {
             None => class.select(cluster, &mut self.scratch, &reserved, choose),
         };
         match node {
-            Some(node) => Verdict::Place(Proposal { pod: Arc::clone(pod), node, seen: cluster.sequence() }),
-            None => Verdict::Unschedulable(class.diagnose(cluster, &reserved)),
+            Some(node) => ShardResult::Place(Proposal { pod: Arc::clone(pod), node, seen: cluster.sequence() }),
+            None => ShardResult::Unschedulable(class.diagnose(cluster, &reserved)),
         }
     }
 
@@ -80,11 +85,11 @@ impl Shard {
     ) -> (String, Nominating) {
         let none = Filters::default();
         let filters = self.classes.get(&pod.spec).map_or(&none, |class| &class.filters);
-        message::unschedulable(Stranded { cluster, pod, diagnosis, filters, choose })
+        message::unschedulable(PostFilterContext { cluster, pod, diagnosis, filters, choose })
     }
 
     fn make_room(&mut self, cluster: &mut Cluster) {
-        if self.classes.len() < CLASSES {
+        if self.classes.len() < MAX_CLASSES {
             return;
         }
         // `last_used` differs between classes, so the order of the map decides nothing.

@@ -16,7 +16,7 @@ use crate::framework::Call;
 use crate::model::PodInfo;
 use crate::queue::Popped;
 
-use super::doubt::Open;
+use super::doubt::BindingGuard;
 use super::hearing::Slot;
 use super::{Set, doubt, evict, namespace};
 
@@ -31,18 +31,18 @@ pub(super) struct Unbound {
     /// The pod was nominated all the same, at this revision of it; some victims may be leaving.
     pub(super) nominated: Option<u64>,
     /// The pod is no more, so there is nobody to tell.
-    pub(super) gone: bool,
+    pub(super) unreported: bool,
     /// Somebody else decides now: the claim that was refused.
     pub(super) stale: Option<Fence>,
 }
 
 /// On whose behalf it is made.
 #[derive(Clone, Debug)]
-pub(super) enum Whose {
+pub(super) enum Origin {
     /// Of this process's own queue, to be bound.
     Own(Popped),
     /// Of this process's own queue; it fits nowhere, and others have to leave for it.
-    Stranded(Unfit),
+    OwnPreemption(Unfit),
     /// Of a proposal; the verdict goes there.
     Proposed(Slot),
 }
@@ -60,7 +60,7 @@ pub(super) enum Done {
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// On whose behalf.
-    pub(super) whose: Whose,
+    pub(super) origin: Origin,
     /// The pod.
     pub(super) pod: Arc<PodInfo>,
     /// The node.
@@ -74,12 +74,12 @@ pub(super) fn start(
     ctx: &LoopCtx,
     set: &Arc<Set>,
     claim: &Claim,
-    (whose, pod, node): (Whose, Arc<PodInfo>, Arc<str>),
+    (origin, pod, node): (Origin, Arc<PodInfo>, Arc<str>),
     calls: Vec<Call>,
 ) -> BoxFuture<'static, Outcome> {
     let (claimed, own) = (claim.fence.clone(), ctx.clone());
     let binds = calls.iter().any(|call| matches!(call, Call::Bind));
-    let open = binds.then(|| Open::new(set, &pod, &node, claimed.as_ref()));
+    let open = binds.then(|| BindingGuard::new(set, &pod, &node, claimed.as_ref()));
     let task = {
         let (set, own, pod, node) = (Arc::clone(set), ctx.clone(), Arc::clone(&pod), Arc::clone(&node));
         let writes = async move { perform(&own, (&set.client, &set.recorder), &pod, &node, &calls).await };
@@ -94,17 +94,17 @@ pub(super) fn start(
                 Ok(Err((step, status, nominated))) => Err(Unbound {
                     text: format!("{step}: {status}"),
                     nominated,
-                    gone: status.is_not_found(),
+                    unreported: status.is_not_found(),
                     stale: claimed.filter(|_| status.is_stale_owner()),
                 }),
-                Err(error) => Err(Unbound { text: error.to_string(), nominated: None, gone: false, stale: None }),
+                Err(error) => Err(Unbound { text: error.to_string(), nominated: None, unreported: false, stale: None }),
             },
-            Err(closed) => Err(Unbound { text: closed.to_string(), nominated: None, gone: true, stale: None }),
+            Err(closed) => Err(Unbound { text: closed.to_string(), nominated: None, unreported: true, stale: None }),
         };
         if let Some(open) = open {
             open.close();
         }
-        Outcome { whose, pod, node, result }
+        Outcome { origin, pod, node, result }
     }
     .boxed()
 }

@@ -16,13 +16,13 @@ use crate::project::PodView;
 use super::Set;
 
 /// The pause after a list that failed.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Pods of one page of a list.
-const PAGE: u64 = 500;
+const PAGE_SIZE: u64 = 500;
 
 /// Waits until the cache shows every binding of the incarnation before; `false` when asked to stop.
 pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) -> bool {
-    if ctx.or_stop(set.left.settle(&set.client)).await.is_none() {
+    if ctx.or_stop(set.open_bindings.settle(&set.client)).await.is_none() {
         return false;
     }
     let newest = loop {
@@ -31,12 +31,12 @@ pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) ->
             Some(Ok(revision)) => break revision,
             Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "what was bound is not to be had"),
         }
-        if !ctx.sleep(AGAIN).await {
+        if !ctx.sleep(RETRY_PAUSE).await {
             return false;
         }
     };
     loop {
-        match ctx.or_stop(pods.at_least(newest, clock::after(super::SYNC))).await {
+        match ctx.or_stop(pods.at_least(newest, clock::after(super::SYNC_WARNING))).await {
             None => return false,
             Some(Ok(())) => return true,
             Some(Err(lagging)) => tracing::warn!(actor = ctx.name(), %lagging, "scheduler waits for what was bound"),
@@ -48,7 +48,7 @@ pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) ->
 /// deleted since leaves room.
 async fn newest(client: &Client) -> Result<Revision, Status> {
     let pods = resource("", "v1", "pods").ok_or_else(|| Status::internal_error("the schema has no pods"))?;
-    let (mut options, mut newest) = (ListOptions { limit: PAGE, ..ListOptions::default() }, Revision::ZERO);
+    let (mut options, mut newest) = (ListOptions { limit: PAGE_SIZE, ..ListOptions::default() }, Revision::ZERO);
     loop {
         let page = client.list(pods, "", options.clone()).await?;
         newest = page.items.iter().map(|pod| pod.revision).fold(newest, Revision::max);

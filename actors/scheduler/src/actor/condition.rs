@@ -20,7 +20,7 @@ use crate::project::PodView;
 use super::namespace;
 
 /// How often a write is tried that others come before.
-const TRIES: usize = 5;
+const MAX_TRIES: usize = 5;
 
 /// A condition to be written.
 #[derive(Clone, Debug)]
@@ -42,13 +42,14 @@ impl Condition {
         if now.info.uid != pod.uid || now.info.node.is_some() {
             return None;
         }
-        let since = match now.told.as_deref() {
-            Some(told) if told.status == "False" => {
-                let same = told.reason == reason && told.message == *message && told.generation == pod.generation;
+        let since = match now.scheduled_condition.as_deref() {
+            Some(written) if written.status == "False" => {
+                let same =
+                    written.reason == reason && written.message == *message && written.generation == pod.generation;
                 if same && !self.denominated {
                     return None;
                 }
-                told.since.clone()
+                written.since.clone()
             }
             _ => String::new(),
         };
@@ -82,7 +83,7 @@ impl Condition {
     pub(super) async fn say(&self, client: &Client, mut patch: Vec<u8>) -> Result<(), Status> {
         for tried in 1.. {
             match write(client, &self.pod, patch).await {
-                Err(status) if status.is_conflict() && !status.is_stale_owner() && tried < TRIES => {}
+                Err(status) if status.is_conflict() && !status.is_stale_owner() && tried < MAX_TRIES => {}
                 result => return result.map(|_| ()),
             }
             let found = client.find(pods()?, &namespace(&self.pod), &self.pod.name).await?;

@@ -6,17 +6,17 @@ use oarlock_mesh::Claim;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, clock, rng};
 
-use crate::engine::{Decision, Denied, Seat, Unfit};
+use crate::engine::{Decision, ProposalError, Seat, Unfit};
 use crate::framework::Call;
 use crate::model::{PodInfo, Uid};
 use crate::queue::Stamp;
 
-use super::bind::{self, Done, Outcome, Whose};
+use super::bind::{self, Done, Origin, Outcome};
 use super::duties::Parts;
-use super::hearing::Case;
+use super::hearing::PendingProposal;
 use super::proposals::{Preempts, Sent};
-use super::verdict::Verdict;
-use super::{SLICE, Shell};
+use super::verdict::ProposalVerdict;
+use super::{DECISIONS_PER_TURN, Shell};
 
 /// A proposal's pod, as it is known here.
 enum Found {
@@ -34,8 +34,8 @@ impl Shell {
         let epoch = claim.as_ref().map(Claim::epoch);
         self.hearing.sit(epoch, at);
         self.mail.sit(&self.ctx, epoch);
-        self.feed.tell(&self.ctx, epoch.filter(|_| self.hearing.hears(at)));
-        self.seen.decides = claim.is_some();
+        self.feed.publish_under(&self.ctx, epoch.filter(|_| self.hearing.hears(at)));
+        self.status.decides = claim.is_some();
         let parts = match (claim.is_some(), self.mail.is_there()) {
             (true, true) => self.duties.shards().with(self.hearing.silent(self.duties.every_shard(), at)),
             (true, false) => self.duties.every_shard(),
@@ -75,7 +75,7 @@ impl Shell {
     /// Decides about waiting pods of our own.
     fn place(&mut self, claim: &Claim) -> usize {
         let mut decided = 0;
-        while decided < SLICE && self.binds.len() < self.set.config.max_binds {
+        while decided < DECISIONS_PER_TURN && self.binds.len() < self.set.config.max_binds {
             let Some(decision) = self.look(Seat::Arbiter) else { break };
             decided += 1;
             self.act(decision, Some(claim));
@@ -87,7 +87,7 @@ impl Shell {
     pub(super) fn look(&mut self, seat: Seat) -> Option<Decision> {
         let (now, began) = (self.now(), clock::now());
         let decision = self.engine.next(seat, now, &mut |below| rng::below(u64::from(below)) as u32)?;
-        self.seen.decided.since(began);
+        self.status.decided.since(began);
         Some(decision)
     }
 
@@ -96,7 +96,7 @@ impl Shell {
         self.hearing.look_again();
         let mut decided = 0;
         for _ in 0..self.hearing.waiting() {
-            if decided == SLICE || self.binds.len() >= self.set.config.max_binds {
+            if decided == DECISIONS_PER_TURN || self.binds.len() >= self.set.config.max_binds {
                 break;
             }
             let Some(case) = self.hearing.next() else { break };
@@ -109,7 +109,7 @@ impl Shell {
                 Found::Not(why) => {
                     let seen = self.intake.pods().revision();
                     let (constraint, text) = (why.to_owned(), why.to_owned());
-                    self.hearing.say(case.slot, Verdict::Refused { constraint, text, seen });
+                    self.hearing.say(case.slot, ProposalVerdict::Refused { constraint, text, seen });
                     continue;
                 }
             };
@@ -121,29 +121,29 @@ impl Shell {
                     self.engine.judge_preemption(&pod, &case.proposed.node, &victims)
                 }
             };
-            self.seen.judged.since(began);
+            self.status.judged.since(began);
             decided += 1;
             match judged {
                 Ok(calls) => {
                     let node = Arc::from(case.proposed.node.as_str());
-                    let what = (Whose::Proposed(case.slot), pod, node);
+                    let what = (Origin::Proposed(case.slot), pod, node);
                     self.start(claim, what, calls);
                 }
-                Err(Denied::Refused(refusal)) => {
+                Err(ProposalError::Refused(refusal)) => {
                     let constraint = refusal.constraint.label().to_owned();
                     let (text, seen) = (format!("{:?}", refusal.constraint), self.intake.pods().revision());
                     tracing::debug!(pod = &*pod.name, node = case.proposed.node, text, "proposal refused");
-                    self.hearing.say(case.slot, Verdict::Refused { constraint, text, seen });
+                    self.hearing.say(case.slot, ProposalVerdict::Refused { constraint, text, seen });
                     self.engine.last_refusal = Some(refusal);
                 }
-                Err(Denied::Failed(text)) => self.hearing.say(case.slot, Verdict::Failed { text }),
+                Err(ProposalError::Failed(text)) => self.hearing.say(case.slot, ProposalVerdict::Failed { text }),
             }
         }
         decided
     }
 
     /// The pod as the cache here has it: what the proposal says of it besides its name counts for nothing.
-    fn find(&self, case: &Case) -> Found {
+    fn find(&self, case: &PendingProposal) -> Found {
         let (pods, proposed) = (self.intake.pods(), &case.proposed);
         let known = pods.named(&proposed.namespace, &proposed.name);
         match known.filter(|item| *item.value.info.uid == *proposed.uid) {
@@ -162,12 +162,12 @@ impl Shell {
         match decision {
             Decision::Bind { popped, node, calls } => {
                 let Some(claim) = claim else { return };
-                let (pod, whose) = (Arc::clone(&popped.pod), Whose::Own(popped));
-                self.start(claim, (whose, pod, node), calls);
+                let (pod, origin) = (Arc::clone(&popped.pod), Origin::Own(popped));
+                self.start(claim, (origin, pod, node), calls);
             }
             Decision::Preempt { popped, node, unfit, calls } => {
                 let Some(claim) = claim else { return };
-                self.start(claim, (Whose::Stranded(unfit), popped.pod, node), calls);
+                self.start(claim, (Origin::OwnPreemption(unfit), popped.pod, node), calls);
             }
             Decision::Propose { popped, node } => self.proposals.push(Sent { popped, node, preempts: None }),
             Decision::ProposePreemption { popped, node, unfit, victims } => {
@@ -175,12 +175,12 @@ impl Shell {
                 self.proposals.push(Sent { popped, node, preempts });
             }
             Decision::Unschedulable { popped, message, denominated } => {
-                self.seen.unschedulable += 1;
+                self.status.unschedulable += 1;
                 let pod = &popped.pod;
                 self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, message, denominated));
             }
             Decision::Postponed { popped, message } => {
-                self.seen.failed += 1;
+                self.status.failed += 1;
                 self.tell(&popped.pod, |teller, claim| teller.failed(claim, &popped.pod, message));
             }
             Decision::Skipped { popped } => {
@@ -197,13 +197,13 @@ impl Shell {
         }
     }
 
-    fn start(&mut self, claim: &Claim, what: (Whose, Arc<PodInfo>, Arc<str>), calls: Vec<Call>) {
+    fn start(&mut self, claim: &Claim, what: (Origin, Arc<PodInfo>, Arc<str>), calls: Vec<Call>) {
         self.binds.push(bind::start(&self.ctx, &self.set, claim, what, calls));
     }
 
     /// A pod of our own waits for its victims to be gone.
     pub(super) fn preempted(&mut self, pod: &Arc<PodInfo>, unfit: Unfit, revision: u64, now: Stamp) {
-        self.seen.unschedulable += 1;
+        self.status.unschedulable += 1;
         self.engine.preempted(&pod.uid, unfit.rejectors, revision, now);
         self.intake.remind(&mut self.engine, pod, now);
         self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, unfit.message, false));
@@ -211,27 +211,27 @@ impl Shell {
 
     /// Takes notice of what came of a binding or a preemption.
     pub(super) fn settle(&mut self, outcome: Outcome) {
-        let Outcome { whose, pod, node, result } = outcome;
+        let Outcome { origin, pod, node, result } = outcome;
         let verdict = match result {
             Ok(Done::Nominated(revision)) => {
                 let now = self.now();
-                match &whose {
-                    Whose::Stranded(unfit) => self.preempted(&pod, unfit.clone(), revision, now),
-                    Whose::Own(_) | Whose::Proposed(_) => {
+                match &origin {
+                    Origin::OwnPreemption(unfit) => self.preempted(&pod, unfit.clone(), revision, now),
+                    Origin::Own(_) | Origin::Proposed(_) => {
                         self.engine.nominated(&pod.uid, revision);
                         self.intake.remind(&mut self.engine, &pod, now);
                     }
                 }
-                Verdict::Nominated { revision: Revision(revision) }
+                ProposalVerdict::Nominated { revision: Revision(revision) }
             }
             Ok(Done::Bound) => {
-                self.seen.bound += 1;
+                self.status.bound += 1;
                 self.engine.bound(&pod);
                 self.teller.bound(&pod, &node);
-                Verdict::Bound
+                ProposalVerdict::Bound
             }
             Err(failure) => {
-                self.seen.failed += 1;
+                self.status.failed += 1;
                 let now = self.now();
                 if let Some(revision) = failure.nominated {
                     self.engine.stopped_half_way(&pod.uid, revision);
@@ -244,21 +244,21 @@ impl Shell {
                 match &failure.stale {
                     Some(fence) => {
                         self.duties.lost(fence);
-                        Verdict::Stale
+                        ProposalVerdict::Stale
                     }
                     None => {
-                        if !matches!(whose, Whose::Proposed(_)) && !failure.gone {
+                        if !matches!(origin, Origin::Proposed(_)) && !failure.unreported {
                             self.tell(&pod, |teller, claim| teller.failed(claim, &pod, failure.text.clone()));
                         }
-                        Verdict::Failed { text: failure.text }
+                        ProposalVerdict::Failed { text: failure.text }
                     }
                 }
             }
         };
-        match whose {
-            Whose::Proposed(slot) => self.hearing.say(slot, verdict),
-            Whose::Stranded(_) => tracing::debug!(pod = &*pod.name, node = &*node, ?verdict, "preemption ended"),
-            Whose::Own(popped) => {
+        match origin {
+            Origin::Proposed(slot) => self.hearing.say(slot, verdict),
+            Origin::OwnPreemption(_) => tracing::debug!(pod = &*pod.name, node = &*node, ?verdict, "preemption ended"),
+            Origin::Own(popped) => {
                 let (attempt, waited) = (popped.attempt, self.now().since(popped.first_attempt));
                 tracing::debug!(pod = &*pod.name, node = &*node, attempt, ?waited, ?verdict, "binding ended");
             }

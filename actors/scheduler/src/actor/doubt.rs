@@ -24,11 +24,11 @@ use super::condition::pods;
 use super::{Set, namespace, text};
 
 /// How often it is made again.
-const TRIES: u32 = 10;
+const MAX_TRIES: u32 = 10;
 /// The pauses before.
-const PAUSES: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
+const RETRY_BACKOFF: Backoff = Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
 /// After so long nothing that was sent is written any more: three times what servers give a request by default, here and upstream.
-const EXPIRY: Duration = Duration::from_secs(180);
+const REQUEST_EXPIRY: Duration = Duration::from_secs(180);
 
 /// What a pod shows of its binding to a node.
 enum Shown {
@@ -41,8 +41,8 @@ enum Shown {
 /// Ends when it is certain whether the pod is bound to the node; an error says that it is not and will not be, by what was sent until now.
 pub(super) async fn settle(client: &Client, pod: &PodInfo, node: &str, mut last: Status) -> Result<(), Status> {
     tracing::info!(pod = &*pod.name, node, status = %last, "binding of unknown outcome, made again");
-    for tried in 1..=TRIES {
-        clock::sleep(PAUSES.pause(tried)).await;
+    for tried in 1..=MAX_TRIES {
+        clock::sleep(RETRY_BACKOFF.pause(tried)).await;
         match client.bind(&namespace(pod), &pod.name, &pod.uid, node).await {
             Ok(()) => return Ok(()),
             Err(status) if status.is_stale_owner() => return Err(status),
@@ -55,14 +55,14 @@ pub(super) async fn settle(client: &Client, pod: &PodInfo, node: &str, mut last:
         }
     }
     tracing::warn!(pod = &*pod.name, node, status = %last, "binding of unknown outcome, its room is kept");
-    clock::sleep(EXPIRY).await;
+    clock::sleep(REQUEST_EXPIRY).await;
     loop {
         match show(client, pod, node).await {
             Ok(Shown::Bound) => return Ok(()),
             Ok(Shown::Never | Shown::NotYet) => return Err(last),
             Err(status) => tracing::warn!(pod = &*pod.name, node, %status, "what became of a binding is not to be had"),
         }
-        clock::sleep(PAUSES.max).await;
+        clock::sleep(RETRY_BACKOFF.max).await;
     }
 }
 
@@ -79,7 +79,7 @@ async fn show(client: &Client, pod: &PodInfo, node: &str) -> Result<Shown, Statu
 
 /// Bindings that an incarnation has left open, for the one that comes after it.
 #[derive(Default)]
-pub(super) struct Left(Mutex<Vec<Binding>>);
+pub(super) struct OpenBindings(Mutex<Vec<Binding>>);
 
 #[derive(Clone)]
 struct Binding {
@@ -88,28 +88,33 @@ struct Binding {
     fence: Option<Fence>,
 }
 
-impl Left {
+impl OpenBindings {
     /// Ends when it is certain of each whether it was made.
     pub(super) async fn settle(&self, client: &Client) {
-        let left = self.0.lock().clone();
-        let each = left.iter().map(|Binding { pod, node, fence }| {
+        let open = self.0.lock().clone();
+        let each = open.iter().map(|Binding { pod, node, fence }| {
             let last = Status::timeout("whoever waited has failed", 0);
             fence::scope(fence.clone(), settle(client, pod, node, last))
         });
-        for (binding, settled) in left.iter().zip(join_all(each).await) {
-            tracing::info!(pod = &*binding.pod.name, node = &*binding.node, ?settled, "binding left open is certain");
+        for (binding, settled) in open.iter().zip(join_all(each).await) {
+            tracing::info!(
+                pod = &*binding.pod.name,
+                node = &*binding.node,
+                ?settled,
+                "outcome of an open binding determined"
+            );
         }
         self.0.lock().clear();
     }
 }
 
 /// A binding under way. Whoever drops it before its end leaves it open.
-pub(super) struct Open {
+pub(super) struct BindingGuard {
     set: Arc<Set>,
     binding: Option<Binding>,
 }
 
-impl Open {
+impl BindingGuard {
     pub(super) fn new(set: &Arc<Set>, pod: &Arc<PodInfo>, node: &Arc<str>, fence: Option<&Fence>) -> Self {
         let binding = Binding { pod: Arc::clone(pod), node: Arc::clone(node), fence: fence.cloned() };
         Self { set: Arc::clone(set), binding: Some(binding) }
@@ -121,8 +126,8 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for BindingGuard {
     fn drop(&mut self) {
-        self.set.left.0.lock().extend(self.binding.take());
+        self.set.open_bindings.0.lock().extend(self.binding.take());
     }
 }

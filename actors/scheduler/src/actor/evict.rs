@@ -20,11 +20,11 @@ use super::tell::about;
 use super::{namespace, text};
 
 /// Victims of one preemption that are written about at once.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 /// How often a nomination is tried that others come before, or whose answer is lost.
-const TRIES: u32 = 5;
+const MAX_TRIES: u32 = 5;
 /// After an answer that is lost.
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Nominates a pod to a node; returns its revision then.
 pub(super) async fn nominate(client: &Client, pod: &PodInfo, node: &str) -> Result<u64, Status> {
@@ -53,11 +53,11 @@ async fn expect(
         };
         tried += 1;
         let lost = status.code >= 500;
-        if tried == TRIES || status.is_stale_owner() || !(lost || status.is_conflict()) {
+        if tried == MAX_TRIES || status.is_stale_owner() || !(lost || status.is_conflict()) {
             return Err(status);
         }
         if lost {
-            clock::sleep(PAUSE).await;
+            clock::sleep(RETRY_PAUSE).await;
         }
         let Some(found) = client.find(pods()?, &namespace(pod), &pod.name).await? else { return Err(status) };
         let found = PodView::project(&found.obj()?).info;
@@ -88,7 +88,7 @@ pub(super) async fn evict(
     victims: &[Arc<PodInfo>],
 ) -> Result<(), Status> {
     let each: Vec<_> = victims.iter().map(|victim| leave(writers, pod, node, victim).boxed()).collect();
-    stream::iter(each).buffer_unordered(AT_ONCE).try_collect().await
+    stream::iter(each).buffer_unordered(MAX_CONCURRENT).try_collect().await
 }
 
 async fn leave(

@@ -12,20 +12,20 @@ use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::oneshot;
 
 use super::duties::Parts;
-use super::verdict::{Batch, Proposed, Verdict};
+use super::verdict::{Batch, ProposalVerdict, Proposed};
 
 /// How long a holder of shards may say nothing.
-pub(super) const SILENCE: Duration = Duration::from_secs(3);
+pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(3);
 /// How long a proposal waits for its pod to come into sight.
-const UNSEEN: Duration = Duration::from_secs(1);
+const UNSEEN_LIMIT: Duration = Duration::from_secs(1);
 /// Proposals that may wait to be looked at before no further batch is taken.
-const WAITING: usize = 512;
+const MAX_WAITING: usize = 512;
 
 /// A batch that has come, and where its verdicts go.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ReceivedBatch {
     pub(super) batch: Batch,
-    pub(super) answer: oneshot::Sender<Vec<Verdict>>,
+    pub(super) answer: oneshot::Sender<Vec<ProposalVerdict>>,
 }
 
 /// A place for one verdict: the batch, and the position in it.
@@ -33,16 +33,16 @@ pub(super) type Slot = (u64, usize);
 
 /// One proposal to be looked at.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(super) struct PendingProposal {
     pub(super) slot: Slot,
     pub(super) proposed: Proposed,
     /// Until when its pod may be unknown.
     pub(super) deadline: Instant,
 }
 
-struct Open {
-    answer: oneshot::Sender<Vec<Verdict>>,
-    verdicts: Vec<Verdict>,
+struct OpenBatch {
+    answer: oneshot::Sender<Vec<ProposalVerdict>>,
+    verdicts: Vec<ProposalVerdict>,
     left: usize,
 }
 
@@ -51,10 +51,10 @@ struct Open {
 pub(super) struct Hearing {
     epoch: Option<Revision>,
     since: Option<Instant>,
-    open: BTreeMap<u64, Open>,
+    open: BTreeMap<u64, OpenBatch>,
     batches: u64,
-    waiting: VecDeque<Case>,
-    unseen: VecDeque<Case>,
+    waiting: VecDeque<PendingProposal>,
+    unseen: VecDeque<PendingProposal>,
     heard: BTreeMap<usize, Instant>,
 }
 
@@ -68,34 +68,38 @@ impl Hearing {
         self.since = epoch.map(|_| now);
         self.heard.clear();
         for case in std::mem::take(&mut self.waiting).into_iter().chain(std::mem::take(&mut self.unseen)) {
-            self.say(case.slot, Verdict::Stale);
+            self.say(case.slot, ProposalVerdict::Stale);
         }
     }
 
     /// Whether anybody else is there.
     pub(super) fn hears(&self, now: Instant) -> bool {
-        self.heard.values().any(|at| *at + SILENCE > now)
+        self.heard.values().any(|at| *at + SILENCE_LIMIT > now)
     }
 
     /// Whether another batch may be taken.
     pub(super) fn has_room(&self) -> bool {
-        self.epoch.is_some() && self.waiting.len() + self.unseen.len() < WAITING
+        self.epoch.is_some() && self.waiting.len() + self.unseen.len() < MAX_WAITING
     }
 
     /// Takes a batch in. One that asks for a decision under another epoch gets none.
-    pub(super) fn take(&mut self, asked: Asked, now: Instant) {
-        let Asked { batch, answer } = asked;
+    pub(super) fn take(&mut self, asked: ReceivedBatch, now: Instant) {
+        let ReceivedBatch { batch, answer } = asked;
         let current = self.epoch == Some(batch.epoch) || seeded_bug!("late_proposal_accepted");
-        let verdicts = vec![Verdict::Stale; batch.proposals.len()];
+        let verdicts = vec![ProposalVerdict::Stale; batch.proposals.len()];
         if !current || verdicts.is_empty() {
             // Nobody waits any more: that is the asker's to find out.
             let _ = answer.send(verdicts);
         } else {
             self.batches += 1;
-            self.open.insert(self.batches, Open { answer, left: verdicts.len(), verdicts });
+            self.open.insert(self.batches, OpenBatch { answer, left: verdicts.len(), verdicts });
             let cases = batch.proposals.into_iter().enumerate();
-            let deadline = now + UNSEEN;
-            self.waiting.extend(cases.map(|(at, proposed)| Case { slot: (self.batches, at), proposed, deadline }));
+            let deadline = now + UNSEEN_LIMIT;
+            self.waiting.extend(cases.map(|(at, proposed)| PendingProposal {
+                slot: (self.batches, at),
+                proposed,
+                deadline,
+            }));
         }
         if current {
             self.heard.extend(Parts(batch.shards).iter().map(|part| (part, now)));
@@ -108,12 +112,12 @@ impl Hearing {
     }
 
     /// The next proposal to be looked at.
-    pub(super) fn next(&mut self) -> Option<Case> {
+    pub(super) fn next(&mut self) -> Option<PendingProposal> {
         self.waiting.pop_front()
     }
 
     /// The pod of this one is not known yet.
-    pub(super) fn later(&mut self, case: Case) {
+    pub(super) fn later(&mut self, case: PendingProposal) {
         self.unseen.push_back(case);
     }
 
@@ -123,7 +127,7 @@ impl Hearing {
     }
 
     /// What came of a proposal.
-    pub(super) fn say(&mut self, (batch, at): Slot, verdict: Verdict) {
+    pub(super) fn say(&mut self, (batch, at): Slot, verdict: ProposalVerdict) {
         let Some(open) = self.open.get_mut(&batch) else { return };
         if let Some(slot) = open.verdicts.get_mut(at) {
             *slot = verdict;
@@ -141,14 +145,14 @@ impl Hearing {
         let mut silent = Parts::default();
         let Some(since) = self.since else { return silent };
         let last = |part: &usize| self.heard.get(part).copied().unwrap_or(since);
-        parts.iter().filter(|part| last(part) + SILENCE <= now).for_each(|part| silent.insert(part));
+        parts.iter().filter(|part| last(part) + SILENCE_LIMIT <= now).for_each(|part| silent.insert(part));
         silent
     }
 
     /// When to look again without any news: at silence that may begin, or pods that did not come.
     pub(super) fn wakeup(&self, parts: Parts, now: Instant) -> Option<Instant> {
         let since = self.since?;
-        let ends = parts.iter().map(|part| self.heard.get(&part).copied().unwrap_or(since) + SILENCE);
+        let ends = parts.iter().map(|part| self.heard.get(&part).copied().unwrap_or(since) + SILENCE_LIMIT);
         let unseen = self.unseen.front().map(|case| case.deadline);
         ends.filter(|end| *end > now).chain(unseen).min()
     }
@@ -160,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    fn batch(epoch: u64, names: &[&str]) -> (Asked, oneshot::Receiver<Vec<Verdict>>) {
+    fn batch(epoch: u64, names: &[&str]) -> (ReceivedBatch, oneshot::Receiver<Vec<ProposalVerdict>>) {
         let (answer, answered) = oneshot::channel();
         let proposed = |name: &&str| Proposed {
             namespace: "default".to_owned(),
@@ -172,7 +176,7 @@ mod tests {
         };
         let proposals = names.iter().map(proposed).collect();
         let batch = Batch { epoch: Revision(epoch), seen: Revision(1), shards: 0b11, proposals };
-        (Asked { batch, answer }, answered)
+        (ReceivedBatch { batch, answer }, answered)
     }
 
     #[tokio::test]
@@ -183,10 +187,10 @@ mod tests {
             let (late, answered) = batch(7, &["a"]);
             hearing.take(late, now);
             assert!(hearing.next().is_none(), "{epoch:?}");
-            assert_eq!(answered.await.unwrap(), [Verdict::Stale]);
+            assert_eq!(answered.await.unwrap(), [ProposalVerdict::Stale]);
         }
         // Who speaks of an old epoch has not been heard in this one.
-        assert_eq!(hearing.silent(Parts(0b111), now + SILENCE), Parts(0b111));
+        assert_eq!(hearing.silent(Parts(0b111), now + SILENCE_LIMIT), Parts(0b111));
     }
 
     #[tokio::test]
@@ -196,14 +200,15 @@ mod tests {
         let (asked, mut answered) = batch(7, &["a", "b"]);
         hearing.take(asked, now);
         let (first, second) = (hearing.next().unwrap(), hearing.next().unwrap());
-        hearing.say(second.slot, Verdict::Bound);
+        hearing.say(second.slot, ProposalVerdict::Bound);
         assert!(answered.try_recv().is_err());
         hearing.later(first);
         hearing.look_again();
         let first = hearing.next().unwrap();
-        let refused = Verdict::Refused { constraint: "port".to_owned(), text: String::new(), seen: Revision(3) };
+        let refused =
+            ProposalVerdict::Refused { constraint: "port".to_owned(), text: String::new(), seen: Revision(3) };
         hearing.say(first.slot, refused.clone());
-        assert_eq!(answered.await.unwrap(), [refused, Verdict::Bound]);
+        assert_eq!(answered.await.unwrap(), [refused, ProposalVerdict::Bound]);
     }
 
     #[tokio::test]
@@ -215,21 +220,21 @@ mod tests {
         let (binding, unseen) = (hearing.next().unwrap(), hearing.waiting.pop_back().unwrap());
         hearing.later(unseen);
         hearing.sit(None, now);
-        hearing.say(binding.slot, Verdict::Bound);
-        assert_eq!(answered.await.unwrap(), [Verdict::Bound, Verdict::Stale, Verdict::Stale]);
+        hearing.say(binding.slot, ProposalVerdict::Bound);
+        assert_eq!(answered.await.unwrap(), [ProposalVerdict::Bound, ProposalVerdict::Stale, ProposalVerdict::Stale]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_is_silent_until_its_holder_speaks() {
         let (mut hearing, start) = (Hearing::default(), clock::now());
         let all = Parts(0b111);
-        assert_eq!(hearing.silent(all, start + 10 * SILENCE), Parts(0), "nobody sits");
+        assert_eq!(hearing.silent(all, start + 10 * SILENCE_LIMIT), Parts(0), "nobody sits");
         hearing.sit(Some(Revision(7)), start);
         assert_eq!(hearing.silent(all, start), Parts(0), "it had no time to speak");
-        assert_eq!(hearing.wakeup(all, start), Some(start + SILENCE));
+        assert_eq!(hearing.wakeup(all, start), Some(start + SILENCE_LIMIT));
         let (asked, _) = batch(7, &[]);
         hearing.take(asked, start + Duration::from_secs(1));
-        assert_eq!(hearing.silent(all, start + SILENCE), Parts(0b100));
-        assert_eq!(hearing.silent(all, start + Duration::from_secs(1) + SILENCE), all);
+        assert_eq!(hearing.silent(all, start + SILENCE_LIMIT), Parts(0b100));
+        assert_eq!(hearing.silent(all, start + Duration::from_secs(1) + SILENCE_LIMIT), all);
     }
 }

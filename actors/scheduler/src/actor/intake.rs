@@ -23,18 +23,18 @@ use super::duties::Parts;
 use super::namespace;
 
 /// Keys that may wait per resource before the subscriber is told to look at everything.
-const CAPACITY: usize = 1 << 16;
+const CHANGES_CAPACITY: usize = 1 << 16;
 
 /// One resource's cache and what changed in it.
-struct Feed<T> {
+struct Subscription<T> {
     cache: Arc<Cache<T>>,
     changes: Changes<T>,
 }
 
-impl<T: Project> Feed<T> {
+impl<T: Project> Subscription<T> {
     async fn open(informers: &SharedInformers) -> Result<Self, Failure> {
         let cache = informers.all::<T>().await?;
-        let changes = cache.subscribe(CAPACITY);
+        let changes = cache.subscribe(CHANGES_CAPACITY);
         Ok(Self { cache, changes })
     }
 }
@@ -62,19 +62,19 @@ pub(super) struct Intake {
     shards: Scope,
     /// The shards whose pods are queued here.
     parts: Parts,
-    namespaces: Feed<NamespaceView>,
-    nodes: Feed<NodeView>,
-    services: Feed<ServiceView>,
-    replica_sets: Feed<ReplicaSetView>,
-    stateful_sets: Feed<StatefulSetView>,
-    replication_controllers: Feed<ReplicationControllerView>,
-    budgets: Feed<BudgetView>,
-    storage_classes: Feed<StorageClassView>,
-    device_classes: Feed<DeviceClassView>,
-    volumes: Feed<VolumeView>,
-    volume_claims: Feed<VolumeClaimView>,
-    device_claims: Feed<DeviceClaimView>,
-    pods: Feed<PodView>,
+    namespaces: Subscription<NamespaceView>,
+    nodes: Subscription<NodeView>,
+    services: Subscription<ServiceView>,
+    replica_sets: Subscription<ReplicaSetView>,
+    stateful_sets: Subscription<StatefulSetView>,
+    replication_controllers: Subscription<ReplicationControllerView>,
+    budgets: Subscription<BudgetView>,
+    storage_classes: Subscription<StorageClassView>,
+    device_classes: Subscription<DeviceClassView>,
+    volumes: Subscription<VolumeView>,
+    volume_claims: Subscription<VolumeClaimView>,
+    device_claims: Subscription<DeviceClaimView>,
+    pods: Subscription<PodView>,
 }
 
 impl Intake {
@@ -84,19 +84,19 @@ impl Intake {
             names: names.iter().map(|name| Interner::process().intern(name)).collect(),
             shards: crate::shards(),
             parts: Parts::default(),
-            namespaces: Feed::open(informers).await?,
-            nodes: Feed::open(informers).await?,
-            services: Feed::open(informers).await?,
-            replica_sets: Feed::open(informers).await?,
-            stateful_sets: Feed::open(informers).await?,
-            replication_controllers: Feed::open(informers).await?,
-            budgets: Feed::open(informers).await?,
-            storage_classes: Feed::open(informers).await?,
-            device_classes: Feed::open(informers).await?,
-            volumes: Feed::open(informers).await?,
-            volume_claims: Feed::open(informers).await?,
-            device_claims: Feed::open(informers).await?,
-            pods: Feed::open(informers).await?,
+            namespaces: Subscription::open(informers).await?,
+            nodes: Subscription::open(informers).await?,
+            services: Subscription::open(informers).await?,
+            replica_sets: Subscription::open(informers).await?,
+            stateful_sets: Subscription::open(informers).await?,
+            replication_controllers: Subscription::open(informers).await?,
+            budgets: Subscription::open(informers).await?,
+            storage_classes: Subscription::open(informers).await?,
+            device_classes: Subscription::open(informers).await?,
+            volumes: Subscription::open(informers).await?,
+            volume_claims: Subscription::open(informers).await?,
+            device_claims: Subscription::open(informers).await?,
+            pods: Subscription::open(informers).await?,
         })
     }
 
@@ -262,23 +262,23 @@ impl Intake {
 }
 
 /// Namespace, name and state now; `None` when it is gone.
-type Now<T> = (Sym, Sym, Option<Arc<Item<T>>>);
+type Current<T> = (Sym, Sym, Option<Arc<Item<T>>>);
 
 /// The changes of a notice as (namespace, name, state now): of a resync all that is there, and nothing for the keys
 /// in `known` that are not.
-fn states<T>(cache: &Cache<T>, notice: Notice<T>, known: impl FnOnce() -> Vec<(Sym, Sym)>) -> Vec<Now<T>> {
+fn states<T>(cache: &Cache<T>, notice: Notice<T>, known: impl FnOnce() -> Vec<(Sym, Sym)>) -> Vec<Current<T>> {
     let names = Interner::process();
     let symbols = |key: &oarlock_informer::Key| (names.intern(&key.namespace), names.intern(&key.name));
     match notice {
         Notice::Resync => {
             let items = cache.list();
             let present: Set<(Sym, Sym)> = items.iter().map(|item| symbols(item.key())).collect();
-            let gone = known().into_iter().filter(|key| !present.contains(key)).map(|key| (key.0, key.1, None));
-            let here = items.into_iter().map(|item| {
+            let deleted = known().into_iter().filter(|key| !present.contains(key)).map(|key| (key.0, key.1, None));
+            let listed = items.into_iter().map(|item| {
                 let (namespace, name) = symbols(item.key());
                 (namespace, name, Some(item))
             });
-            gone.chain(here).collect()
+            deleted.chain(listed).collect()
         }
         Notice::Changes(changes) => changes
             .into_iter()

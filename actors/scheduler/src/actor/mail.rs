@@ -16,25 +16,25 @@ use oarlock_runtime::LoopCtx;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Config;
-use super::hearing::Asked;
-use super::proposals::Unsaid;
-use super::verdict::{Batch, Proposed, Verdict};
+use super::hearing::ReceivedBatch;
+use super::proposals::NoVerdict;
+use super::verdict::{Batch, ProposalVerdict, Proposed};
 
 /// How long an answer may take: that of the bindings, and a queue before them.
-const BUDGET: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Batches that may wait on the bus.
-const WAITING: usize = 16;
+const MAX_QUEUED: usize = 16;
 /// Batches that may be under way here.
-const OPEN: usize = 64;
+const MAX_OPEN: usize = 64;
 /// When nobody can be asked: about as long as a new arbiter needs from its Assignment to its ear.
-const AWAY: Duration = Duration::from_millis(25);
+const UNREACHABLE_PAUSE: Duration = Duration::from_millis(25);
 const METHOD: &str = "propose";
 
 /// See the module text.
 pub(super) struct Mail {
     bus: Option<Bus>,
     /// The epoch at which asks are heard here.
-    seat: Option<(Revision, mpsc::Receiver<Asked>)>,
+    seat: Option<(Revision, mpsc::Receiver<ReceivedBatch>)>,
 }
 
 impl Mail {
@@ -65,7 +65,7 @@ impl Mail {
     }
 
     /// The next batch; waits for ever where nothing is heard. Cancel safe.
-    pub(super) async fn next(&mut self) -> Asked {
+    pub(super) async fn next(&mut self) -> ReceivedBatch {
         let asked = match &mut self.seat {
             Some((_, from)) => from.recv().await,
             None => None,
@@ -77,21 +77,25 @@ impl Mail {
     }
 
     /// Asks the arbiter at the batch's epoch.
-    pub(super) fn ask(&self, batch: Batch) -> BoxFuture<'static, Result<Vec<Verdict>, Unsaid>> {
+    pub(super) fn ask(&self, batch: Batch) -> BoxFuture<'static, Result<Vec<ProposalVerdict>, NoVerdict>> {
         let bus = self.bus.clone();
         let ask = async move {
-            let Some(bus) = bus else { return Err(Unsaid::Undelivered(AWAY, "there is no bus".to_owned())) };
+            let Some(bus) = bus else {
+                return Err(NoVerdict::Undelivered(UNREACHABLE_PAUSE, "there is no bus".to_owned()));
+            };
             let unit = crate::arbiter_unit();
             let subject = Subject::unit(Role::Scheduler, unit.as_str(), batch.epoch, METHOD);
-            let subject = subject.map_err(|error| Unsaid::Undelivered(AWAY, error.to_string()))?;
-            let answer: Result<wire::Verdicts, AskError> = bus.ask(&subject, &question(batch), BUDGET).await;
+            let subject = subject.map_err(|error| NoVerdict::Undelivered(UNREACHABLE_PAUSE, error.to_string()))?;
+            let answer: Result<wire::Verdicts, AskError> = bus.ask(&subject, &question(batch), ANSWER_TIMEOUT).await;
             match answer {
                 Ok(verdicts) => Ok(verdicts.verdicts.into_iter().map(verdict).collect()),
                 Err(AskError::Overloaded { retry_after }) => {
-                    Err(Unsaid::Undelivered(retry_after, "overloaded".to_owned()))
+                    Err(NoVerdict::Undelivered(retry_after, "overloaded".to_owned()))
                 }
-                Err(error) if error.certainly_not_begun() => Err(Unsaid::Undelivered(AWAY, error.to_string())),
-                Err(error) => Err(Unsaid::Unknown(error.to_string())),
+                Err(error) if error.certainly_not_begun() => {
+                    Err(NoVerdict::Undelivered(UNREACHABLE_PAUSE, error.to_string()))
+                }
+                Err(error) => Err(NoVerdict::Unknown(error.to_string())),
             }
         };
         ask.boxed()
@@ -99,10 +103,10 @@ impl Mail {
 }
 
 /// Hands on what is asked of the arbiter at one epoch, until nobody takes it any more and everybody has an answer.
-async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<Asked>) {
+async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
     let pattern = Pattern::unit(Role::Scheduler, crate::arbiter_unit().as_str(), epoch);
     let asks = match pattern {
-        Ok(pattern) => bus.serve(&pattern, WAITING).await.map_err(|error| error.to_string()),
+        Ok(pattern) => bus.serve(&pattern, MAX_QUEUED).await.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     let mut asks = match asks {
@@ -116,12 +120,12 @@ async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<Asked>) {
             biased;
             () = to.closed() => break,
             Some(()) = open.next(), if !open.is_empty() => {}
-            ask = asks.next(), if open.len() < OPEN => {
+            ask = asks.next(), if open.len() < MAX_OPEN => {
                 let Some(ask) = ask else { break };
                 let (answer, answered) = oneshot::channel();
                 match read(&ask) {
                     // Waits for room while what comes after it waits on the bus.
-                    Ok(batch) => match to.send(Asked { batch, answer }).await {
+                    Ok(batch) => match to.send(ReceivedBatch { batch, answer }).await {
                         Ok(()) => open.push(reply(ask, answered).boxed()),
                         Err(_) => open.push(decline(ask, Decline::WrongEpoch { current: None }).boxed()),
                     },
@@ -134,7 +138,7 @@ async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<Asked>) {
     while let Some(()) = open.next().await {}
 }
 
-async fn reply(ask: Ask, answered: oneshot::Receiver<Vec<Verdict>>) {
+async fn reply(ask: Ask, answered: oneshot::Receiver<Vec<ProposalVerdict>>) {
     let Ok(verdicts) = answered.await else { return decline(ask, Decline::WrongEpoch { current: None }).await };
     let verdicts = verdicts.into_iter().map(|verdict| wire::Verdict { said: Some(said(verdict)) }).collect();
     // An asker that cannot be told looks for what came of it.
@@ -151,11 +155,11 @@ fn read(ask: &Ask) -> Result<Batch, Decline> {
     }
     let epoch = ask.subject().epoch().ok_or_else(|| Decline::Malformed("the subject has no epoch".to_owned()))?;
     let wire::Proposals { seen, shards, proposals } = ask.body()?;
-    if proposals.len() > super::proposals::BATCH {
+    if proposals.len() > super::proposals::MAX_BATCH {
         return Err(Decline::Malformed(format!(
             "{} proposals are more than {}",
             proposals.len(),
-            super::proposals::BATCH
+            super::proposals::MAX_BATCH
         )));
     }
     let proposals = proposals.into_iter().map(|proposal| Proposed {
@@ -181,27 +185,29 @@ fn question(batch: Batch) -> wire::Proposals {
     wire::Proposals { seen: batch.seen.get(), shards: batch.shards, proposals: proposals.collect() }
 }
 
-fn said(verdict: Verdict) -> Said {
+fn said(verdict: ProposalVerdict) -> Said {
     match verdict {
-        Verdict::Bound => Said::Bound(wire::Bound {}),
-        Verdict::Nominated { revision } => Said::Nominated(wire::Nominated { revision: revision.get() }),
-        Verdict::Refused { constraint, text, seen } => {
+        ProposalVerdict::Bound => Said::Bound(wire::Bound {}),
+        ProposalVerdict::Nominated { revision } => Said::Nominated(wire::Nominated { revision: revision.get() }),
+        ProposalVerdict::Refused { constraint, text, seen } => {
             Said::Refused(wire::Refused { constraint, text, seen: seen.get() })
         }
-        Verdict::Failed { text } => Said::Failed(wire::Failed { text }),
-        Verdict::Stale => Said::Stale(wire::Stale {}),
+        ProposalVerdict::Failed { text } => Said::Failed(wire::Failed { text }),
+        ProposalVerdict::Stale => Said::Stale(wire::Stale {}),
     }
 }
 
 /// One that says nothing we know was made by a later release: the pod is looked for, and proposed again if it has to be.
-fn verdict(verdict: wire::Verdict) -> Verdict {
+fn verdict(verdict: wire::Verdict) -> ProposalVerdict {
     match verdict.said {
-        Some(Said::Bound(wire::Bound {})) => Verdict::Bound,
-        Some(Said::Nominated(wire::Nominated { revision })) => Verdict::Nominated { revision: Revision(revision) },
-        Some(Said::Refused(wire::Refused { constraint, text, seen })) => {
-            Verdict::Refused { constraint, text, seen: Revision(seen) }
+        Some(Said::Bound(wire::Bound {})) => ProposalVerdict::Bound,
+        Some(Said::Nominated(wire::Nominated { revision })) => {
+            ProposalVerdict::Nominated { revision: Revision(revision) }
         }
-        Some(Said::Failed(wire::Failed { text })) => Verdict::Failed { text },
-        Some(Said::Stale(wire::Stale {})) | None => Verdict::Stale,
+        Some(Said::Refused(wire::Refused { constraint, text, seen })) => {
+            ProposalVerdict::Refused { constraint, text, seen: Revision(seen) }
+        }
+        Some(Said::Failed(wire::Failed { text })) => ProposalVerdict::Failed { text },
+        Some(Said::Stale(wire::Stale {})) | None => ProposalVerdict::Stale,
     }
 }

@@ -9,11 +9,11 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::seen::Seen;
+use super::seen::SchedulerStatus;
 
 /// The schedulers of this process, by the first name that they serve.
 #[derive(Debug, Default)]
-struct Shown(Mutex<BTreeMap<String, Seen>>);
+struct Shown(Mutex<BTreeMap<String, SchedulerStatus>>);
 
 static SHOWN: LazyLock<Arc<Shown>> = LazyLock::new(|| {
     let shown = Arc::<Shown>::default();
@@ -22,11 +22,11 @@ static SHOWN: LazyLock<Arc<Shown>> = LazyLock::new(|| {
 });
 
 /// This is what a scheduler shows now.
-pub(super) fn show(profile: &str, seen: &Seen) {
+pub(super) fn show(profile: &str, seen: &SchedulerStatus) {
     SHOWN.0.lock().insert(profile.to_owned(), seen.clone());
 }
 
-type Figure = fn(&Seen) -> u64;
+type Figure = fn(&SchedulerStatus) -> u64;
 
 /// Where pods wait.
 const QUEUES: [(&str, Figure); 4] = [
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_has_upstreams_names() {
-        let mut seen = Seen::default();
+        let mut seen = SchedulerStatus::default();
         (seen.active, seen.backing_off, seen.waiting, seen.gated) = (2, 3, 4, 5);
         (seen.bound, seen.unschedulable, seen.failed) = (6, 7, 8);
         (seen.preemption_attempts, seen.preemptions, seen.preemption_victims) = (9, 2, 5);

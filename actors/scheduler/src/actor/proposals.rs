@@ -19,22 +19,22 @@ use crate::model::Uid;
 use crate::queue::Popped;
 
 use super::namespace;
-use super::verdict::{Batch, Proposed, Verdict};
+use super::verdict::{Batch, ProposalVerdict, Proposed};
 
 /// Proposals in one batch at most.
-pub(super) const BATCH: usize = 64;
+pub(super) const MAX_BATCH: usize = 64;
 /// Batches on their way at once.
-const BATCHES: usize = 8;
+const MAX_BATCHES: usize = 8;
 /// Pods that may be decided on here and not settled.
-const OPEN: usize = BATCH * BATCHES;
+const MAX_OPEN: usize = MAX_BATCH * MAX_BATCHES;
 /// How often a pod may be refused before it has to back off.
-const REFUSALS: u32 = 8;
+const MAX_REFUSALS: u32 = 8;
 /// The first pause after a refusal; doubles with each.
-const PAUSE: Duration = Duration::from_millis(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// For how long the caches are waited for that shall show what the arbiter saw.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CACHE_WAIT: Duration = Duration::from_secs(1);
 /// After so long without a batch an empty one says that we are there.
-const HELLO: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One proposal on its way.
 #[derive(Clone, Debug)]
@@ -53,20 +53,20 @@ pub(super) struct Preempts {
 
 /// Why a batch has no verdicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unsaid {
+pub(super) enum NoVerdict {
     /// It certainly was not looked at; another may be sent after this time.
     Undelivered(Duration, String),
     /// It may have been carried out.
     Unknown(String),
     /// It may have been carried out, and who is asked next knows.
-    Known,
+    AskAgain,
 }
 
 /// What came of a batch.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) batch: Vec<Sent>,
-    pub(super) said: Result<Vec<Verdict>, Unsaid>,
+    pub(super) result: Result<Vec<ProposalVerdict>, NoVerdict>,
 }
 
 /// See the module text.
@@ -85,7 +85,7 @@ pub(super) struct Proposals {
 impl Proposals {
     /// Whether another pod may be decided on.
     pub(super) fn has_room(&self, now: Instant) -> bool {
-        self.out.len() + self.asked + self.parked.len() < OPEN && self.pause.is_none_or(|until| until <= now)
+        self.out.len() + self.asked + self.parked.len() < MAX_OPEN && self.pause.is_none_or(|until| until <= now)
     }
 
     /// How many pods are decided on and not settled.
@@ -107,13 +107,13 @@ impl Proposals {
 
     /// The next batch that is to be sent; one without proposals if we have said nothing for long.
     pub(super) fn next_batch(&mut self, now: Instant) -> Option<Vec<Sent>> {
-        let may = self.asks.len() < BATCHES && self.pause.is_none_or(|until| until <= now);
-        let hello = self.last.is_none_or(|last| last + HELLO <= now);
+        let may = self.asks.len() < MAX_BATCHES && self.pause.is_none_or(|until| until <= now);
+        let hello = self.last.is_none_or(|last| last + HEARTBEAT_INTERVAL <= now);
         if !may || (self.out.is_empty() && !hello) {
             return None;
         }
         self.last = Some(now);
-        let rest = self.out.split_off(self.out.len().min(BATCH));
+        let rest = self.out.split_off(self.out.len().min(MAX_BATCH));
         let batch = std::mem::replace(&mut self.out, rest);
         self.asked += batch.len();
         Some(batch)
@@ -146,11 +146,11 @@ impl Proposals {
     pub(super) fn refused(&mut self, uid: &Uid, now: Instant) -> Option<Instant> {
         let count = self.refusals.entry(Arc::clone(uid)).or_default();
         *count += 1;
-        if *count >= REFUSALS {
+        if *count >= MAX_REFUSALS {
             self.refusals.remove(uid);
             return None;
         }
-        Some(now + PAUSE * (1 << (*count - 1)))
+        Some(now + FIRST_PAUSE * (1 << (*count - 1)))
     }
 
     /// A pod is settled, one way or the other.
@@ -175,16 +175,16 @@ impl Proposals {
     /// The parked pods whose time has come.
     pub(super) fn due(&mut self, now: Instant, revision: Revision) -> Vec<Uid> {
         let come = self.parked.range(..=(now, u64::MAX));
-        let ready = come.filter(|((at, _), (_, seen))| *seen <= revision || *at + PATIENCE <= now);
+        let ready = come.filter(|((at, _), (_, seen))| *seen <= revision || *at + CACHE_WAIT <= now);
         let keys: Vec<_> = ready.map(|(key, _)| *key).collect();
         keys.iter().filter_map(|key| self.parked.remove(key)).map(|(uid, _)| uid).collect()
     }
 
     /// When there is something to do without any news.
     pub(super) fn wakeup(&self, now: Instant) -> Option<Instant> {
-        let parked = self.parked.keys().next().map(|(at, _)| if *at > now { *at } else { *at + PATIENCE });
-        let hello = self.last.map(|last| last + HELLO);
-        let may = if self.asks.len() < BATCHES { hello.max(self.pause) } else { None };
+        let parked = self.parked.keys().next().map(|(at, _)| if *at > now { *at } else { *at + CACHE_WAIT });
+        let hello = self.last.map(|last| last + HEARTBEAT_INTERVAL);
+        let may = if self.asks.len() < MAX_BATCHES { hello.max(self.pause) } else { None };
         parked.into_iter().chain(may).min()
     }
 }
@@ -222,27 +222,27 @@ mod tests {
         let (mut proposals, now) = (Proposals::default(), clock::now());
         assert_eq!(proposals.next_batch(now).map(|batch| batch.len()), Some(0), "it says that it is there");
         assert!(proposals.next_batch(now).is_none());
-        assert_eq!(proposals.wakeup(now), Some(now + HELLO));
+        assert_eq!(proposals.wakeup(now), Some(now + HEARTBEAT_INTERVAL));
         let mut pushed = 0;
         while proposals.has_room(now) {
             proposals.push(proposed(&format!("p{pushed}")));
             pushed += 1;
         }
-        assert_eq!(pushed, OPEN);
-        for _ in 0..BATCHES {
+        assert_eq!(pushed, MAX_OPEN);
+        for _ in 0..MAX_BATCHES {
             let batch = proposals.next_batch(now).unwrap();
-            assert_eq!(batch.len(), BATCH);
-            let ask = async move { Answered { batch, said: Err(Unsaid::Known) } };
+            assert_eq!(batch.len(), MAX_BATCH);
+            let ask = async move { Answered { batch, result: Err(NoVerdict::AskAgain) } };
             proposals.sent(ask.boxed());
         }
-        assert!(proposals.next_batch(now + HELLO).is_none(), "no more than so many at once");
+        assert!(proposals.next_batch(now + HEARTBEAT_INTERVAL).is_none(), "no more than so many at once");
         let answered = proposals.progress().await;
         proposals.settled(answered.batch.len());
-        assert_eq!(proposals.open(), OPEN - BATCH);
+        assert_eq!(proposals.open(), MAX_OPEN - MAX_BATCH);
         assert!(proposals.has_room(now));
-        proposals.pause(now + HELLO);
+        proposals.pause(now + HEARTBEAT_INTERVAL);
         assert!(!proposals.has_room(now) && proposals.next_batch(now).is_none());
-        assert!(proposals.has_room(now + HELLO));
+        assert!(proposals.has_room(now + HEARTBEAT_INTERVAL));
     }
 
     #[tokio::test(start_paused = true)]
@@ -250,14 +250,18 @@ mod tests {
         let (mut proposals, now) = (Proposals::default(), clock::now());
         let uid: Uid = "a".into();
         let again = proposals.refused(&uid, now).unwrap();
-        assert_eq!(again, now + PAUSE);
+        assert_eq!(again, now + FIRST_PAUSE);
         proposals.park(&uid, again, Revision(9));
         assert!(proposals.due(now, Revision(9)).is_empty(), "before its time");
         assert!(proposals.due(again, Revision(8)).is_empty(), "on what the arbiter had not seen");
-        assert_eq!(proposals.wakeup(again), Some(again + PATIENCE));
+        assert_eq!(proposals.wakeup(again), Some(again + CACHE_WAIT));
         assert_eq!(proposals.due(again, Revision(9)), std::slice::from_ref(&uid));
         proposals.park(&uid, again, Revision(9));
-        assert_eq!(proposals.due(again + PATIENCE, Revision(8)), std::slice::from_ref(&uid), "caches that do not come");
+        assert_eq!(
+            proposals.due(again + CACHE_WAIT, Revision(8)),
+            std::slice::from_ref(&uid),
+            "caches that do not come"
+        );
         let (refused, stale): (Uid, Uid) = ("refused".into(), "stale".into());
         proposals.park(&refused, again, Revision(9));
         proposals.park(&stale, again, Revision::ZERO);
@@ -267,8 +271,8 @@ mod tests {
         assert!(proposals.has_room(now));
         assert_eq!(proposals.due(again, Revision(9)), [refused]);
         let pauses: Vec<_> = std::iter::from_fn(|| proposals.refused(&uid, now)).map(|again| again - now).collect();
-        assert_eq!(pauses.len(), REFUSALS as usize - 2);
-        assert!(pauses.is_sorted() && pauses[0] == 2 * PAUSE);
-        assert_eq!(proposals.refused(&uid, now), Some(now + PAUSE), "it begins anew");
+        assert_eq!(pauses.len(), MAX_REFUSALS as usize - 2);
+        assert!(pauses.is_sorted() && pauses[0] == 2 * FIRST_PAUSE);
+        assert_eq!(proposals.refused(&uid, now), Some(now + FIRST_PAUSE), "it begins anew");
     }
 }

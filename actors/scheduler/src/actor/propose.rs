@@ -14,14 +14,14 @@ use crate::model::PodInfo;
 use crate::project::PodView;
 use crate::queue::Stamp;
 
-use super::proposals::{self, Answered, Preempts, Sent, Unsaid};
-use super::verdict::Verdict;
-use super::{SLICE, Shell, latest};
+use super::proposals::{self, Answered, NoVerdict, Preempts, Sent};
+use super::verdict::ProposalVerdict;
+use super::{DECISIONS_PER_TURN, Shell, latest};
 
 /// After a proposal went to somebody who does not decide any more, if it is not known sooner who does.
-const STALE: Duration = Duration::from_millis(50);
+const STALE_PAUSE: Duration = Duration::from_millis(50);
 /// How long what came of a proposal is looked for.
-const LOOK: Duration = Duration::from_secs(1);
+const CATCH_UP_LIMIT: Duration = Duration::from_secs(1);
 
 impl Shell {
     /// The epoch of the arbiter's unit, if another process decides and can be spoken to.
@@ -34,13 +34,13 @@ impl Shell {
     pub(super) fn propose(&mut self) -> Result<usize, Failure> {
         let Some(epoch) = self.proposes() else { return Ok(0) };
         let (mut decided, at) = (0, clock::now());
-        while decided < SLICE && self.proposals.has_room(at) {
+        while decided < DECISIONS_PER_TURN && self.proposals.has_room(at) {
             let Some(decision) = self.look(Seat::Shard) else { break };
             decided += 1;
             self.act(decision, None);
         }
         while let Some(batch) = self.proposals.next_batch(at) {
-            self.seen.proposals.sent += batch.len() as u64;
+            self.status.proposals.sent += batch.len() as u64;
             let seen = self.intake.pods().revision();
             let asked = proposals::batch(&batch, epoch, seen, self.duties.shards().0);
             // Who dies while it is asked never answers: its successor is not kept waiting for the end of the budget. It knows
@@ -49,17 +49,17 @@ impl Shell {
             let ask = async move {
                 tokio::select! {
                     biased;
-                    said = ask => said,
-                    () = moved => Err(Unsaid::Known),
+                    result = ask => result,
+                    () = moved => Err(NoVerdict::AskAgain),
                 }
             };
             let task = self.ctx.spawn("propose", ask)?;
             let answered = async move {
-                let said = match task.await {
-                    Ok(said) => said,
-                    Err(error) => Err(Unsaid::Unknown(error.to_string())),
+                let result = match task.await {
+                    Ok(result) => result,
+                    Err(error) => Err(NoVerdict::Unknown(error.to_string())),
                 };
-                Answered { batch, said }
+                Answered { batch, result }
             };
             self.proposals.sent(answered.boxed());
         }
@@ -67,60 +67,60 @@ impl Shell {
     }
 
     /// Takes notice of what came of a batch.
-    pub(super) fn answered(&mut self, Answered { batch, said }: Answered) -> Result<(), Failure> {
+    pub(super) fn answered(&mut self, Answered { batch, result }: Answered) -> Result<(), Failure> {
         let (now, at) = (self.now(), clock::now());
         let count = batch.len();
-        match said {
+        match result {
             Ok(verdicts) => {
-                let silent = std::iter::repeat_with(|| Verdict::Stale);
+                let silent = std::iter::repeat_with(|| ProposalVerdict::Stale);
                 for (sent, verdict) in batch.into_iter().zip(verdicts.into_iter().chain(silent)) {
                     self.judged(sent, verdict, (now, at));
                 }
             }
-            Err(Unsaid::Undelivered(pause, why)) => {
+            Err(NoVerdict::Undelivered(pause, why)) => {
                 tracing::debug!(proposals = count, why, "proposals not delivered");
-                self.seen.proposals.undelivered += count as u64;
+                self.status.proposals.undelivered += count as u64;
                 self.proposals.pause(at + pause);
                 batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + pause)));
             }
-            Err(Unsaid::Unknown(why)) if count > 0 => {
+            Err(NoVerdict::Unknown(why)) if count > 0 => {
                 tracing::info!(proposals = count, why, "what came of proposals is looked for");
-                self.seen.proposals.unknown += count as u64;
+                self.status.proposals.unknown += count as u64;
                 let task = self.ctx.spawn("look", look(self.set.client.clone(), self.intake.pods()))?;
                 let looked = async move {
                     // Whatever came of the look: a pod that has its node is refused by the arbiter.
                     let _ = task.await;
-                    Answered { batch, said: Err(Unsaid::Known) }
+                    Answered { batch, result: Err(NoVerdict::AskAgain) }
                 };
                 self.proposals.sent(looked.boxed());
                 return Ok(());
             }
-            Err(Unsaid::Unknown(_)) => self.proposals.pause(at + STALE),
-            Err(Unsaid::Known) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at))),
+            Err(NoVerdict::Unknown(_)) => self.proposals.pause(at + STALE_PAUSE),
+            Err(NoVerdict::AskAgain) => batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at))),
         }
         self.proposals.settled(count);
         Ok(())
     }
 
-    fn judged(&mut self, sent: Sent, verdict: Verdict, (now, at): (Stamp, Instant)) {
+    fn judged(&mut self, sent: Sent, verdict: ProposalVerdict, (now, at): (Stamp, Instant)) {
         let pod = &sent.popped.pod;
         match verdict {
-            Verdict::Nominated { revision } => {
-                self.seen.proposals.nominated += 1;
+            ProposalVerdict::Nominated { revision } => {
+                self.status.proposals.nominated += 1;
                 self.proposals.done(&pod.uid);
                 if let Some(Preempts { unfit, .. }) = sent.preempts {
                     self.preempted(pod, unfit, revision.get(), now);
                 }
             }
-            Verdict::Bound => {
-                self.seen.proposals.bound += 1;
+            ProposalVerdict::Bound => {
+                self.status.proposals.bound += 1;
                 self.proposals.done(&pod.uid);
                 self.teller.settled(pod);
                 // It counts as placed here until the cache shows it.
                 self.engine.queue.remove(&pod.uid);
             }
-            Verdict::Refused { constraint, text, seen } => {
-                *self.seen.proposals.refused.entry(constraint).or_default() += 1;
+            ProposalVerdict::Refused { constraint, text, seen } => {
+                *self.status.proposals.refused.entry(constraint).or_default() += 1;
                 self.engine.withdraw(&pod.uid, now);
                 match self.proposals.refused(&pod.uid, at) {
                     Some(again) => self.proposals.park(&pod.uid, again, seen),
@@ -128,15 +128,15 @@ impl Shell {
                 }
                 self.intake.remind(&mut self.engine, pod, now);
             }
-            Verdict::Failed { text } => {
-                self.seen.proposals.failed += 1;
+            ProposalVerdict::Failed { text } => {
+                self.status.proposals.failed += 1;
                 self.engine.withdraw(&pod.uid, now);
                 self.fail(pod, text, now);
                 self.intake.remind(&mut self.engine, pod, now);
             }
-            Verdict::Stale => {
-                self.seen.proposals.undelivered += 1;
-                self.try_again(pod, (now, at + STALE));
+            ProposalVerdict::Stale => {
+                self.status.proposals.undelivered += 1;
+                self.try_again(pod, (now, at + STALE_PAUSE));
             }
         }
     }
@@ -144,7 +144,7 @@ impl Shell {
     fn fail(&mut self, pod: &Arc<PodInfo>, text: String, now: Stamp) {
         self.proposals.done(&pod.uid);
         self.engine.queue.failed(&pod.uid, now);
-        self.seen.failed += 1;
+        self.status.failed += 1;
         self.tell(pod, |teller, claim| teller.failed(claim, pod, text));
     }
 
@@ -169,9 +169,9 @@ async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     let looked = async {
         while let Err(error) = latest(&client, &pods).await {
             tracing::info!(error, "the latest bindings are not to be had");
-            clock::sleep(STALE).await;
+            clock::sleep(STALE_PAUSE).await;
         }
     };
     // After that the arbiter's refusal has to do.
-    let _ = clock::timeout(LOOK, looked).await;
+    let _ = clock::timeout(CATCH_UP_LIMIT, looked).await;
 }

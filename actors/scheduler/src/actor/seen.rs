@@ -11,7 +11,7 @@ use crate::engine::Engine;
 /// The published status.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Seen {
+pub(super) struct SchedulerStatus {
     /// Nodes known.
     nodes: usize,
     /// Pods that are ready to be tried.
@@ -102,7 +102,7 @@ impl Spent {
     }
 }
 
-impl Seen {
+impl SchedulerStatus {
     /// Takes the engine's figures over.
     pub(super) fn look(&mut self, engine: &Engine, binding: usize, proposing: usize, shards: Vec<usize>) {
         let waiting = engine.queue.waiting();

@@ -25,7 +25,7 @@ use super::duties::Duties;
 use super::namespace;
 
 /// Condition writes under way at once.
-const WRITES: usize = 32;
+const MAX_WRITES: usize = 32;
 
 /// A pod whose condition was written, and how that went.
 pub(super) struct Written {
@@ -120,7 +120,7 @@ impl Teller {
         while let Some(Some(written)) = self.writes.next().now_or_never() {
             written.done(duties);
         }
-        while self.writes.len() < WRITES {
+        while self.writes.len() < MAX_WRITES {
             let Some(uid) = self.order.pop_front() else { break };
             let Some(condition) = self.waiting.remove(&uid) else { continue };
             if !duties.holds(&condition.claim) {

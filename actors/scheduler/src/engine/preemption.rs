@@ -13,7 +13,7 @@ use crate::model::{PodInfo, Uid};
 use crate::preempt::Preemption;
 use crate::queue::{Popped, Stamp};
 
-use super::{Decision, Denied, Engine, Seat};
+use super::{Decision, Engine, ProposalError, Seat};
 
 /// Why a pod fits nowhere, for users and for the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,14 +87,14 @@ impl Engine {
         pod: &Arc<PodInfo>,
         node: &str,
         victims: &[Uid],
-    ) -> Result<Vec<Call>, Denied> {
+    ) -> Result<Vec<Call>, ProposalError> {
         let seen = self.cluster.sequence();
-        let refuse = |constraint| Denied::Refused(Refusal { constraint, seen, proposed: seen });
+        let refuse = |constraint| ProposalError::Refused(Refusal { constraint, seen, proposed: seen });
         if pod.node.is_some() {
             return Err(refuse(Constraint::Unplaced));
         }
         let Some(slot) = self.slot(node) else { return Err(refuse(Constraint::Node)) };
-        self.allow(pod, slot, victims).map_err(Denied::Refused)
+        self.allow(pod, slot, victims).map_err(ProposalError::Refused)
     }
 
     /// Asks the arbiter, and expects the pod on the node if it allows it. The writes are in an order that can stop after each: everybody knows for whom

@@ -5,7 +5,7 @@
 //! deallocate; when an earlier PreFilter turned the pod down it finds no state of its own, says so and ends the chain.
 
 use crate::cluster::{Claims, claimed, device};
-use crate::framework::{Plugin, PostFiltered, Stranded};
+use crate::framework::{Plugin, PostFilterContext, PostFiltered};
 use crate::table::members;
 
 use super::claimed::{self, Asked, EVENTS};
@@ -24,14 +24,14 @@ pub(crate) const ROW: Plugin = Plugin {
 const NAME: &str = "DynamicResources";
 const ASKED: Asked = Asked { is: device, refuse: Claims::devices_refuse, elsewhere: Claims::devices_elsewhere };
 
-fn post_filter(stranded: &mut Stranded<'_>) -> PostFiltered {
+fn post_filter(context: &mut PostFilterContext<'_>) -> PostFiltered {
     let says = |message: &str, stop| PostFiltered { message: message.to_owned(), stop, ..PostFiltered::default() };
-    let diagnosis = stranded.diagnosis;
+    let diagnosis = context.diagnosis;
     let itself = || members(diagnosis.rejectors).any(|plugin| plugin.name == NAME);
     match &diagnosis.rejected {
         Some(_) if !itself() => says("not found", true),
         // Its own PreFilter has not come to know the claims either.
-        None if claimed(&stranded.pod.spec, device).next().is_some() => says("still not schedulable", false),
+        None if claimed(&context.pod.spec, device).next().is_some() => says("still not schedulable", false),
         _ => says("no new claims to deallocate", false),
     }
 }

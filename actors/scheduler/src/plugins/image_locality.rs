@@ -15,9 +15,9 @@ pub(crate) const ROW: Plugin = Plugin { name: "ImageLocality", weight: 1, score:
 
 const MEBIBYTE: i64 = 1024 * 1024;
 /// Images below this sum count as nothing.
-const LEAST: i64 = 23 * MEBIBYTE;
+const MIN_SIZE: i64 = 23 * MEBIBYTE;
 /// Per container, images above this count no further.
-const MOST: i64 = 1000 * MEBIBYTE;
+const MAX_SIZE: i64 = 1000 * MEBIBYTE;
 
 struct ImageLocality(Arc<PodSpec>);
 
@@ -32,8 +32,8 @@ fn scaled(size: i64, holders: i64, nodes: usize) -> i64 {
 }
 
 fn priority(sum: i64, containers: usize) -> i32 {
-    let most = MOST * containers as i64;
-    let score = i64::from(MAX_SCORE) * (sum.clamp(LEAST, most.max(LEAST)) - LEAST) / (most - LEAST);
+    let most = MAX_SIZE * containers as i64;
+    let score = i64::from(MAX_SCORE) * (sum.clamp(MIN_SIZE, most.max(MIN_SIZE)) - MIN_SIZE) / (most - MIN_SIZE);
     score as i32
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::column::NodeIx;
-use crate::framework::{Stranded, Tally};
+use crate::framework::{PostFilterContext, Tally};
 use crate::model::PodInfo;
 
 use super::choice::Candidate;
@@ -19,8 +19,13 @@ pub(super) enum Tried {
 }
 
 /// Tries a node out for a pod that has to leave room for those that are `expected` there.
-pub(super) fn on(stranded: &mut Stranded<'_>, node: NodeIx, expected: &[Arc<PodInfo>], tally: &mut Tally) -> Tried {
-    let Stranded { cluster, pod, filters, .. } = stranded;
+pub(super) fn on(
+    context: &mut PostFilterContext<'_>,
+    node: NodeIx,
+    expected: &[Arc<PodInfo>],
+    tally: &mut Tally,
+) -> Tried {
+    let PostFilterContext { cluster, pod, filters, .. } = context;
     let here = cluster.pods_on(node).map(|other| &other.info);
     let mut lower: Vec<Arc<PodInfo>> = here.filter(|other| other.priority < pod.priority).cloned().collect();
     if lower.is_empty() {

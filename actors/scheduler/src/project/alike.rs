@@ -25,7 +25,7 @@ pub(crate) fn alike(a: &Item<PodView>, b: &Item<PodView>) -> bool {
     one.node.is_some() == other.node.is_some()
         && one.generation == other.generation
         && same_but_names(one, other)
-        && (a.value.ended, &a.value.told) == (b.value.ended, &b.value.told)
+        && (a.value.ended, &a.value.scheduled_condition) == (b.value.ended, &b.value.scheduled_condition)
         && a.meta.alike(&b.meta)
 }
 
@@ -66,9 +66,9 @@ fn same_but_names(a: &PodInfo, b: &PodInfo) -> bool {
 /// The pod that is like `sample` but for this.
 pub(crate) fn like(sample: &Item<PodView>, apart: Apart) -> Item<PodView> {
     let Apart { key, uid, revision, node } = apart;
-    let PodView { info, ended, told } = &sample.value;
+    let PodView { info, ended, scheduled_condition } = &sample.value;
     let (name, version) = (Arc::from(key.name.as_str()), revision.get());
     let info = PodInfo { uid: Arc::from(uid.as_str()), name, node, version, ..(**info).clone() };
-    let value = PodView { info: Arc::new(info), ended: *ended, told: told.clone() };
+    let value = PodView { info: Arc::new(info), ended: *ended, scheduled_condition: scheduled_condition.clone() };
     Item { meta: sample.meta.like(key, uid.into(), revision), value }
 }

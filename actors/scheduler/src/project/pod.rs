@@ -22,7 +22,7 @@ pub(crate) const PREEMPTED: &str = "PreemptionByScheduler";
 
 /// What a pending pod's `PodScheduled` condition says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ScheduledCondition {
     /// `status`.
     pub(crate) status: String,
     /// `reason`.
@@ -43,7 +43,7 @@ pub(crate) struct PodView {
     /// It has ended and uses nothing any more.
     pub(crate) ended: bool,
     /// What users were told, while it has no node.
-    pub(crate) told: Option<Box<Told>>,
+    pub(crate) scheduled_condition: Option<Box<ScheduledCondition>>,
 }
 
 /// What makes up most of a pod, and does not matter for where it runs: what its containers do, and are told.
@@ -88,18 +88,20 @@ impl Project for PodView {
         let names = Interner::process();
         let pod: Pod<'_> = obj.view().unwrap_or_else(|| Pod::from_option(None));
         let ended = termination::has_ended(pod.status());
-        let told = if pod.spec().node_name().is_empty() { told(pod) } else { None };
-        Self { info: Arc::new(info(pod, &names)), ended, told }
+        let scheduled_condition = if pod.spec().node_name().is_empty() { scheduled_condition(pod) } else { None };
+        Self { info: Arc::new(info(pod, &names)), ended, scheduled_condition }
     }
 
     fn same(&self, next: &Self) -> bool {
-        alike::same(&self.info, &next.info) && self.ended == next.ended && self.told == next.told
+        alike::same(&self.info, &next.info)
+            && self.ended == next.ended
+            && self.scheduled_condition == next.scheduled_condition
     }
 }
 
-fn told(pod: Pod<'_>) -> Option<Box<Told>> {
+fn scheduled_condition(pod: Pod<'_>) -> Option<Box<ScheduledCondition>> {
     let condition = conditions::find(pod.status(), "PodScheduled")?;
-    Some(Box::new(Told {
+    Some(Box::new(ScheduledCondition {
         status: condition.status().to_owned(),
         reason: condition.reason().to_owned(),
         message: condition.message().to_owned(),

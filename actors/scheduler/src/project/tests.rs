@@ -23,7 +23,10 @@ fn pod_view(pod: &Value) -> PodView {
     let bytes = serde_json::to_vec(pod).unwrap();
     let some = PodView::project(&decode_wanted(ty, &bytes, &PodView::FIELDS.wanted()).unwrap());
     let whole = PodView::project(&decode(ty, &bytes).unwrap());
-    assert_eq!((&whole.info, whole.ended, &whole.told), (&some.info, some.ended, &some.told));
+    assert_eq!(
+        (&whole.info, whole.ended, &whole.scheduled_condition),
+        (&some.info, some.ended, &some.scheduled_condition)
+    );
     some
 }
 
@@ -218,7 +221,7 @@ fn pods_that_ended_and_what_waiting_ones_say_are_seen() {
     };
     let pending = pod_view(&value("Pending"));
     assert!(!pending.ended && pending.info.terminating);
-    assert_eq!(pending.told.map(|told| told.message), Some("m".to_owned()));
+    assert_eq!(pending.scheduled_condition.map(|told| told.message), Some("m".to_owned()));
     for phase in ["Succeeded", "Failed"] {
         assert!(pod_view(&value(phase)).ended);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::{Decision, Denied};
+use crate::engine::{Decision, ProposalError};
 use crate::framework::Call;
 use crate::model::{PodInfo, Uid};
 use crate::testing::{World, pod};
@@ -35,9 +35,9 @@ fn gone(world: &mut World, name: &str) {
     world.engine.on_pod_gone(&format!("uid-{name}"), world.now);
 }
 
-fn refusal<T: std::fmt::Debug>(denied: Result<T, Denied>) -> String {
+fn refusal<T: std::fmt::Debug>(denied: Result<T, ProposalError>) -> String {
     match denied {
-        Err(Denied::Refused(refusal)) => format!("{:?}", refusal.constraint),
+        Err(ProposalError::Refused(refusal)) => format!("{:?}", refusal.constraint),
         other => format!("{other:?}"),
     }
 }

@@ -198,7 +198,9 @@ fn who_decides_knows_of_claims_whatever_is_proposed() {
     engine.on_node(here.0, now);
     let waiting = <crate::project::PodView as oarlock_informer::Project>::project(&read(&using("a", "data"), "pods"));
     let refused = engine.judge(&waiting.info, "n1", now);
-    assert!(matches!(refused, Err(crate::engine::Denied::Refused(refusal)) if refusal.constraint.label() == "claims"));
+    assert!(
+        matches!(refused, Err(crate::engine::ProposalError::Refused(refusal)) if refusal.constraint.label() == "claims")
+    );
     let claim = read(&bound("data", "pv"), "persistentvolumeclaims");
     let claim = <crate::project::VolumeClaimView as oarlock_informer::Project>::project(&claim);
     let at = (names.intern("default"), names.intern("data"));
