@@ -1,4 +1,4 @@
-//! One binding or preemption: the writes of a decision, as a gated task.
+//! Performs the writes of one binding or preemption as a gated task.
 
 use std::sync::Arc;
 
@@ -26,50 +26,50 @@ const PREEMPT: &str = "preemption";
 /// Why a binding or preemption failed.
 #[derive(Debug)]
 pub(super) struct Unbound {
-    /// What users are told.
+    /// The text for the pod's condition and Event.
     pub(super) text: String,
-    /// The pod was nominated all the same, at this revision of it; some victims may be leaving.
+    /// The pod's revision with its nomination, if that was written before the failure; some victims may be terminating.
     pub(super) nominated: Option<u64>,
-    /// The pod is no more, so there is nobody to tell.
+    /// Whether the failure is not reported: the pod is deleted, or this incarnation is shutting down.
     pub(super) unreported: bool,
-    /// Somebody else decides now: the claim that was refused.
+    /// The claim, if the API refused a write as stale because another process is the arbiter now.
     pub(super) stale: Option<Fence>,
 }
 
-/// On whose behalf it is made.
+/// Where a decision comes from.
 #[derive(Clone, Debug)]
 pub(super) enum Origin {
-    /// Of this process's own queue, to be bound.
+    /// A binding of a pod of this process's own queue.
     Own(Popped),
-    /// Of this process's own queue; it fits nowhere, and others have to leave for it.
+    /// A preemption for a pod of this process's own queue that fits on no node.
     OwnPreemption(Unfit),
-    /// Of a proposal; the verdict goes there.
+    /// A proposal of another process, with the address of its verdict.
     Proposed(Slot),
 }
 
-/// What is done.
+/// The result of successful writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
     /// The pod is bound.
     Bound,
-    /// Others were told to leave for it; its revision with the nomination.
+    /// The pod is nominated and its victims are being evicted; holds the pod's revision with the nomination.
     Nominated(u64),
 }
 
-/// What came of a binding.
+/// The outcome of a binding or preemption.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// On whose behalf.
+    /// Where the decision came from.
     pub(super) origin: Origin,
     /// The pod.
     pub(super) pod: Arc<PodInfo>,
     /// The node.
     pub(super) node: Arc<str>,
-    /// What is done, or why it failed.
+    /// The result of the writes, or why they failed.
     pub(super) result: Result<Done, Unbound>,
 }
 
-/// Starts the writes. The future ends with their outcome, unless the incarnation is over.
+/// Starts the writes. The returned future yields their outcome, or never completes if the incarnation is stopped meanwhile.
 pub(super) fn start(
     ctx: &LoopCtx,
     set: &Arc<Set>,
@@ -89,7 +89,7 @@ pub(super) fn start(
         let result = match task {
             Ok(task) => match task.await {
                 Ok(Ok(done)) => Ok(done),
-                // What was cut short may be bound yet, so nothing is given back.
+                // An interrupted binding may still take effect, so the pod's room stays reserved.
                 _ if own.is_stopping() => return std::future::pending().await,
                 Ok(Err((step, status, nominated))) => Err(Unbound {
                     text: format!("{step}: {status}"),
@@ -109,7 +109,7 @@ pub(super) fn start(
     .boxed()
 }
 
-/// Performs the calls in order; an error says at which step, and at which revision the pod was nominated before.
+/// Performs the calls in order. An error names the failed step, and the pod's revision if its nomination was written before.
 async fn perform(
     ctx: &LoopCtx,
     (client, recorder): (&Client, &Recorder),

@@ -1,4 +1,4 @@
-//! What a process does that holds the arbiter's unit: it decides about its own pods and about what other shards propose, and has it written.
+//! The deciding side of the scheduler: the holder of the arbiter's unit decides about its own pods and about proposals of other shards, and starts the writes.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use super::proposals::{Preempts, Sent};
 use super::verdict::ProposalVerdict;
 use super::{DECISIONS_PER_TURN, Shell};
 
-/// A proposal's pod, as it is known here.
+/// Result of looking up a proposal's pod in the cache.
 enum Found {
     Pod(Arc<PodInfo>),
-    /// Why there is nothing to decide about.
+    /// The proposal is refused; the text says why.
     Not(&'static str),
-    /// It has not come into sight yet.
+    /// The cache does not show the pod yet.
     Later,
 }
 
 impl Shell {
-    /// Takes up what this process may act for now, and lets go of what it may not.
+    /// Adjusts queue, listener and publisher to the units that this process holds now.
     pub(super) fn take_seat(&mut self, now: Stamp) {
         let (claim, at) = (self.duties.arbiter(), clock::now());
         let epoch = claim.as_ref().map(Claim::epoch);
@@ -53,13 +53,13 @@ impl Shell {
         }
         for uid in self.proposals.due(at, self.intake.pods().revision()) {
             if !self.engine.queue.again(&uid) {
-                // It is gone, or somebody has bound it: nothing else will come of it here.
+                // The pod is deleted or bound, so no further result will arrive.
                 self.proposals.done(&uid);
             }
         }
     }
 
-    /// Makes decisions while there is room for what follows from them; returns how many.
+    /// Makes decisions while more bindings or proposals may be started; returns the number of decisions.
     pub(super) fn decide(&mut self) -> Result<usize, Failure> {
         let Some(claim) = self.duties.arbiter() else { return self.propose() };
         self.others_first = !self.others_first;
@@ -72,7 +72,7 @@ impl Shell {
         })
     }
 
-    /// Decides about waiting pods of our own.
+    /// Decides about waiting pods of this process's own queue.
     fn place(&mut self, claim: &Claim) -> usize {
         let mut decided = 0;
         while decided < DECISIONS_PER_TURN && self.binds.len() < self.set.config.max_binds {
@@ -83,7 +83,7 @@ impl Shell {
         decided
     }
 
-    /// The decision about the next waiting pod, if there is one.
+    /// Returns the decision about the next waiting pod, if there is one.
     pub(super) fn look(&mut self, seat: Seat) -> Option<Decision> {
         let (now, began) = (self.now(), clock::now());
         let decision = self.engine.next(seat, now, &mut |below| rng::below(u64::from(below)) as u32)?;
@@ -91,7 +91,7 @@ impl Shell {
         Some(decision)
     }
 
-    /// Decides about what other shards propose.
+    /// Decides about the proposals of other shards.
     fn judge(&mut self, claim: &Claim) -> usize {
         self.hearing.look_again();
         let mut decided = 0;
@@ -142,7 +142,7 @@ impl Shell {
         decided
     }
 
-    /// The pod as the cache here has it: what the proposal says of it besides its name counts for nothing.
+    /// Looks up a proposal's pod in the cache. The decision uses the cached state; the proposal's own fields only identify the pod.
     fn find(&self, case: &PendingProposal) -> Found {
         let (pods, proposed) = (self.intake.pods(), &case.proposed);
         let known = pods.named(&proposed.namespace, &proposed.name);
@@ -157,7 +157,7 @@ impl Shell {
         }
     }
 
-    /// Carries a decision out. Bindings come only from where they are claimed.
+    /// Carries a decision out. Bindings and preemptions need the arbiter's claim.
     pub(super) fn act(&mut self, decision: Decision, claim: Option<&Claim>) {
         match decision {
             Decision::Bind { popped, node, calls } => {
@@ -189,7 +189,7 @@ impl Shell {
         }
     }
 
-    /// Speaks about a pod under the claim to its shard or, standing in for a holder that is not heard, to the arbiter's unit.
+    /// Reports about a pod under the claim to its shard or, when this process replaces a silent holder, under the arbiter's claim.
     pub(super) fn tell(&mut self, pod: &PodInfo, say: impl FnOnce(&mut super::Teller, &Claim)) {
         let shard = self.duties.shard(self.duties.part(pod));
         if let Some(claim) = shard.or_else(|| self.duties.arbiter()) {
@@ -201,7 +201,7 @@ impl Shell {
         self.binds.push(bind::start(&self.ctx, &self.set, claim, what, calls));
     }
 
-    /// A pod of our own waits for its victims to be gone.
+    /// Records that a pod of this process's own queue is nominated and waits for its victims' deletion.
     pub(super) fn preempted(&mut self, pod: &Arc<PodInfo>, unfit: Unfit, revision: u64, now: Stamp) {
         self.status.unschedulable += 1;
         self.engine.preempted(&pod.uid, unfit.rejectors, revision, now);
@@ -209,7 +209,7 @@ impl Shell {
         self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, unfit.message, false));
     }
 
-    /// Takes notice of what came of a binding or a preemption.
+    /// Handles the outcome of a binding or a preemption.
     pub(super) fn settle(&mut self, outcome: Outcome) {
         let Outcome { origin, pod, node, result } = outcome;
         let verdict = match result {
@@ -238,7 +238,7 @@ impl Shell {
                 }
                 self.engine.withdraw(&pod.uid, now);
                 self.engine.unbound(&pod, &node, now);
-                // It may have come to be queued here since the binding began.
+                // The pod's shard may have moved to this process since the binding began.
                 self.intake.remind(&mut self.engine, &pod, now);
                 tracing::info!(pod = &*pod.name, node = &*node, failure = failure.text, "pod not bound");
                 match &failure.stale {

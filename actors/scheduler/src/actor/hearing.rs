@@ -1,7 +1,7 @@
-//! The arbiter's side of proposals: batches that wait for their verdicts, and the shards whose holders have not been heard.
+//! The arbiter's side of proposals: received batches that wait for their verdicts, and the shards whose holders are silent.
 //!
-//! A batch is answered when each of its proposals is bound or refused. A shard whose holder is not heard for [`SILENCE`] is looked after by the
-//! arbiter's process, whatever the reason: the bus is away, the holder is cut off, or it has ended and nobody knows yet.
+//! A batch is answered when each of its proposals is bound or refused. If a shard's holder sends nothing for [`SILENCE_LIMIT`], the arbiter's process
+//! schedules the shard's pods itself, whatever the reason: the bus is down, the holder is cut off, or the holder has ended and nobody has noticed yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,29 +14,29 @@ use tokio::sync::oneshot;
 use super::duties::Parts;
 use super::verdict::{Batch, ProposalVerdict, Proposed};
 
-/// How long a holder of shards may say nothing.
+/// How long a shard's holder may send nothing before the arbiter's process takes over the shard's pods.
 pub(super) const SILENCE_LIMIT: Duration = Duration::from_secs(3);
-/// How long a proposal waits for its pod to come into sight.
+/// How long a proposal waits until the arbiter's cache shows the pod.
 const UNSEEN_LIMIT: Duration = Duration::from_secs(1);
-/// Proposals that may wait to be looked at before no further batch is taken.
+/// Number of waiting proposals from which no further batch is received.
 const MAX_WAITING: usize = 512;
 
-/// A batch that has come, and where its verdicts go.
+/// A received batch of proposals, with the channel for its verdicts.
 #[derive(Debug)]
 pub(super) struct ReceivedBatch {
     pub(super) batch: Batch,
     pub(super) answer: oneshot::Sender<Vec<ProposalVerdict>>,
 }
 
-/// A place for one verdict: the batch, and the position in it.
+/// Address of one verdict: the batch's number, and the position in the batch.
 pub(super) type Slot = (u64, usize);
 
-/// One proposal to be looked at.
+/// A received proposal that waits for the arbiter's decision.
 #[derive(Debug)]
 pub(super) struct PendingProposal {
     pub(super) slot: Slot,
     pub(super) proposed: Proposed,
-    /// Until when its pod may be unknown.
+    /// Until when the proposal waits for its pod to appear in the cache.
     pub(super) deadline: Instant,
 }
 
@@ -46,7 +46,7 @@ struct OpenBatch {
     left: usize,
 }
 
-/// See the module text.
+/// The arbiter's queue of received proposals, with the time of each shard's last message.
 #[derive(Default)]
 pub(super) struct Hearing {
     epoch: Option<Revision>,
@@ -59,7 +59,7 @@ pub(super) struct Hearing {
 }
 
 impl Hearing {
-    /// From now on proposals are heard under this epoch; under none, nothing is.
+    /// Accepts proposals for `epoch` from now on; `None` accepts no proposal. A change of epoch answers every undecided proposal with `Stale`.
     pub(super) fn sit(&mut self, epoch: Option<Revision>, now: Instant) {
         if self.epoch == epoch {
             return;
@@ -72,23 +72,23 @@ impl Hearing {
         }
     }
 
-    /// Whether anybody else is there.
+    /// Whether any other process has sent a message within [`SILENCE_LIMIT`].
     pub(super) fn hears(&self, now: Instant) -> bool {
         self.heard.values().any(|at| *at + SILENCE_LIMIT > now)
     }
 
-    /// Whether another batch may be taken.
+    /// Whether the queue has room for another batch.
     pub(super) fn has_room(&self) -> bool {
         self.epoch.is_some() && self.waiting.len() + self.unseen.len() < MAX_WAITING
     }
 
-    /// Takes a batch in. One that asks for a decision under another epoch gets none.
+    /// Queues the proposals of a batch. A batch for another epoch is answered with `Stale`.
     pub(super) fn take(&mut self, asked: ReceivedBatch, now: Instant) {
         let ReceivedBatch { batch, answer } = asked;
         let current = self.epoch == Some(batch.epoch) || seeded_bug!("late_proposal_accepted");
         let verdicts = vec![ProposalVerdict::Stale; batch.proposals.len()];
         if !current || verdicts.is_empty() {
-            // Nobody waits any more: that is the asker's to find out.
+            // A failed send means that the proposer has stopped waiting; its shard checks the result by itself.
             let _ = answer.send(verdicts);
         } else {
             self.batches += 1;
@@ -106,27 +106,27 @@ impl Hearing {
         }
     }
 
-    /// How many proposals are to be looked at.
+    /// Returns the number of proposals that can be decided now.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The next proposal to be looked at.
+    /// Removes and returns the next proposal to decide.
     pub(super) fn next(&mut self) -> Option<PendingProposal> {
         self.waiting.pop_front()
     }
 
-    /// The pod of this one is not known yet.
+    /// Sets a proposal aside until the cache shows its pod.
     pub(super) fn later(&mut self, case: PendingProposal) {
         self.unseen.push_back(case);
     }
 
-    /// Pods have come into sight, or time has passed: those that waited for it are looked at again.
+    /// Queues the proposals again that were set aside by [`Hearing::later`].
     pub(super) fn look_again(&mut self) {
         self.waiting.append(&mut self.unseen);
     }
 
-    /// What came of a proposal.
+    /// Records the verdict on one proposal, and answers the batch when all its verdicts are known.
     pub(super) fn say(&mut self, (batch, at): Slot, verdict: ProposalVerdict) {
         let Some(open) = self.open.get_mut(&batch) else { return };
         if let Some(slot) = open.verdicts.get_mut(at) {
@@ -140,7 +140,7 @@ impl Hearing {
         }
     }
 
-    /// Those of `parts` whose holders have not been heard for too long.
+    /// Returns the shards among `parts` whose holders have been silent for [`SILENCE_LIMIT`].
     pub(super) fn silent(&self, parts: Parts, now: Instant) -> Parts {
         let mut silent = Parts::default();
         let Some(since) = self.since else { return silent };
@@ -149,7 +149,7 @@ impl Hearing {
         silent
     }
 
-    /// When to look again without any news: at silence that may begin, or pods that did not come.
+    /// Returns the next deadline without events: when a shard counts as silent, or a proposal has waited too long for its pod.
     pub(super) fn wakeup(&self, parts: Parts, now: Instant) -> Option<Instant> {
         let since = self.since?;
         let ends = parts.iter().map(|part| self.heard.get(&part).copied().unwrap_or(since) + SILENCE_LIMIT);
@@ -189,7 +189,7 @@ mod tests {
             assert!(hearing.next().is_none(), "{epoch:?}");
             assert_eq!(answered.await.unwrap(), [ProposalVerdict::Stale]);
         }
-        // Who speaks of an old epoch has not been heard in this one.
+        // A batch for an old epoch does not count as a message in the new one.
         assert_eq!(hearing.silent(Parts(0b111), now + SILENCE_LIMIT), Parts(0b111));
     }
 

@@ -1,7 +1,7 @@
-//! How proposals travel between processes: asks on the bus, to the holder of the arbiter's unit at its epoch.
+//! Sends proposals over the bus to the holder of the arbiter's unit, and receives them there.
 //!
-//! Who held the unit before, or will hold it, does not get them. What the holder has no room for waits on the bus, a few batches, and then the
-//! asker is told that there are too many.
+//! A request is addressed to the unit at one epoch, so that a former or later holder does not get it. A few batches that the holder has no room for wait on
+//! the bus; further requests are answered as overloaded.
 
 use std::time::Duration;
 
@@ -20,51 +20,51 @@ use super::hearing::ReceivedBatch;
 use super::proposals::NoVerdict;
 use super::verdict::{Batch, ProposalVerdict, Proposed};
 
-/// How long an answer may take: that of the bindings, and a queue before them.
+/// Timeout of a request: the time for the bindings and for the queue before them.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Batches that may wait on the bus.
+/// Bound of batches that wait on the bus.
 const MAX_QUEUED: usize = 16;
-/// Batches that may be under way here.
+/// Bound of received batches without an answer.
 const MAX_OPEN: usize = 64;
-/// When nobody can be asked: about as long as a new arbiter needs from its Assignment to its ear.
+/// Pause when no arbiter can be reached: about the time that a new arbiter needs from its Assignment until it receives requests.
 const UNREACHABLE_PAUSE: Duration = Duration::from_millis(25);
 const METHOD: &str = "propose";
 
-/// See the module text.
+/// The bus connection for proposals: sends requests, and receives them while this process holds the arbiter's unit.
 pub(super) struct Mail {
     bus: Option<Bus>,
-    /// The epoch at which asks are heard here.
+    /// The epoch for which this process receives requests, with their channel.
     seat: Option<(Revision, mpsc::Receiver<ReceivedBatch>)>,
 }
 
 impl Mail {
-    /// Over the bus of `config`, if there is one.
+    /// Uses the bus of `config`, if one is configured.
     pub(super) fn new(config: &Config) -> Self {
         Self { bus: config.bus.clone(), seat: None }
     }
 
-    /// Whether other processes can be spoken to at all.
+    /// Whether a bus to other processes is configured.
     pub(super) fn is_there(&self) -> bool {
         self.bus.is_some()
     }
 
-    /// From now on hears what is asked of the arbiter at this epoch; at none, hears nothing.
+    /// Receives requests to the arbiter at `epoch` from now on; `None` stops receiving.
     pub(super) fn sit(&mut self, ctx: &LoopCtx, epoch: Option<Revision>) {
         let Some(bus) = &self.bus else { return };
         if self.seat.as_ref().map(|(epoch, _)| *epoch) == epoch {
             return;
         }
-        // Who hears for an earlier epoch sees that nobody takes it, and ends.
+        // Dropping the channel ends the task that receives for the earlier epoch.
         self.seat = None;
         let Some(epoch) = epoch else { return };
         let (to, from) = mpsc::channel(1);
-        // Otherwise this incarnation is over.
+        // A failed spawn means that this incarnation is shutting down.
         if ctx.spawn("hear", hear(bus.clone(), epoch, to)).is_ok() {
             self.seat = Some((epoch, from));
         }
     }
 
-    /// The next batch; waits for ever where nothing is heard. Cancel safe.
+    /// Returns the next received batch; waits forever while this process does not receive requests. Cancel safe.
     pub(super) async fn next(&mut self) -> ReceivedBatch {
         let asked = match &mut self.seat {
             Some((_, from)) => from.recv().await,
@@ -76,7 +76,7 @@ impl Mail {
         }
     }
 
-    /// Asks the arbiter at the batch's epoch.
+    /// Sends a batch to the arbiter at the batch's epoch and returns the verdicts.
     pub(super) fn ask(&self, batch: Batch) -> BoxFuture<'static, Result<Vec<ProposalVerdict>, NoVerdict>> {
         let bus = self.bus.clone();
         let ask = async move {
@@ -102,7 +102,7 @@ impl Mail {
     }
 }
 
-/// Hands on what is asked of the arbiter at one epoch, until nobody takes it any more and everybody has an answer.
+/// Forwards requests to the arbiter at one epoch to the scheduler's loop, until the loop drops the channel; then waits until every request is answered.
 async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
     let pattern = Pattern::unit(Role::Scheduler, crate::arbiter_unit().as_str(), epoch);
     let asks = match pattern {
@@ -111,7 +111,7 @@ async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
     };
     let mut asks = match asks {
         Ok(asks) => asks,
-        // Then every shard is looked after by this process.
+        // Without proposals every shard becomes silent, and this process schedules its pods.
         Err(error) => return tracing::error!(error, epoch = epoch.get(), "proposals cannot be heard"),
     };
     let mut open: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
@@ -124,7 +124,7 @@ async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
                 let Some(ask) = ask else { break };
                 let (answer, answered) = oneshot::channel();
                 match read(&ask) {
-                    // Waits for room while what comes after it waits on the bus.
+                    // Blocks until the loop has room; later requests wait on the bus meanwhile.
                     Ok(batch) => match to.send(ReceivedBatch { batch, answer }).await {
                         Ok(()) => open.push(reply(ask, answered).boxed()),
                         Err(_) => open.push(decline(ask, Decline::WrongEpoch { current: None }).boxed()),
@@ -141,7 +141,7 @@ async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
 async fn reply(ask: Ask, answered: oneshot::Receiver<Vec<ProposalVerdict>>) {
     let Ok(verdicts) = answered.await else { return decline(ask, Decline::WrongEpoch { current: None }).await };
     let verdicts = verdicts.into_iter().map(|verdict| wire::Verdict { said: Some(said(verdict)) }).collect();
-    // An asker that cannot be told looks for what came of it.
+    // A proposer that gets no answer checks by itself what became of the pods.
     let _ = ask.answer(&wire::Verdicts { verdicts }).await;
 }
 
@@ -197,7 +197,7 @@ fn said(verdict: ProposalVerdict) -> Said {
     }
 }
 
-/// One that says nothing we know was made by a later release: the pod is looked for, and proposed again if it has to be.
+/// Decodes a verdict. An unknown verdict of a later release counts as `Stale`: the pod is checked, and proposed again if it is still unbound.
 fn verdict(verdict: wire::Verdict) -> ProposalVerdict {
     match verdict.said {
         Some(Said::Bound(wire::Bound {})) => ProposalVerdict::Bound,

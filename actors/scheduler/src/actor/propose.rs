@@ -1,4 +1,4 @@
-//! What a process does that holds shards but not the arbiter's unit: it finds nodes for its pods and proposes them.
+//! The proposing side of the scheduler: a process that holds shards but not the arbiter's unit finds nodes for its pods and proposes them to the arbiter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,19 @@ use super::proposals::{self, Answered, NoVerdict, Preempts, Sent};
 use super::verdict::ProposalVerdict;
 use super::{DECISIONS_PER_TURN, Shell, latest};
 
-/// After a proposal went to somebody who does not decide any more, if it is not known sooner who does.
+/// Longest pause after a proposal reached a process that is no longer the arbiter; ends earlier when the new arbiter is known.
 const STALE_PAUSE: Duration = Duration::from_millis(50);
-/// How long what came of a proposal is looked for.
+/// How long the loop waits for the cache to show the outcome of a proposal without an answer.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(1);
 
 impl Shell {
-    /// The epoch of the arbiter's unit, if another process decides and can be spoken to.
+    /// Returns the arbiter's epoch if another process is the arbiter and a bus is configured.
     pub(super) fn proposes(&self) -> Option<Revision> {
         let elsewhere = self.duties.arbiter().is_none() && self.mail.is_there();
         self.duties.elsewhere().filter(|_| elsewhere)
     }
 
-    /// Finds nodes for waiting pods and sends what comes out; returns how many pods that were.
+    /// Finds nodes for waiting pods and sends the proposals; returns the number of pods.
     pub(super) fn propose(&mut self) -> Result<usize, Failure> {
         let Some(epoch) = self.proposes() else { return Ok(0) };
         let (mut decided, at) = (0, clock::now());
@@ -43,8 +43,8 @@ impl Shell {
             self.status.proposals.sent += batch.len() as u64;
             let seen = self.intake.pods().revision();
             let asked = proposals::batch(&batch, epoch, seen, self.duties.shards().0);
-            // Who dies while it is asked never answers: its successor is not kept waiting for the end of the budget. It knows
-            // everything that was bound before it, and refuses a pod that has its node.
+            // An arbiter that dies never answers, so a change of the arbiter's epoch ends the request before its timeout. The new arbiter knows every earlier
+            // binding, and refuses a pod that is bound.
             let (ask, moved) = (self.mail.ask(asked), self.duties.moved_from(epoch));
             let ask = async move {
                 tokio::select! {
@@ -66,7 +66,7 @@ impl Shell {
         Ok(decided)
     }
 
-    /// Takes notice of what came of a batch.
+    /// Handles the result of a batch.
     pub(super) fn answered(&mut self, Answered { batch, result }: Answered) -> Result<(), Failure> {
         let (now, at) = (self.now(), clock::now());
         let count = batch.len();
@@ -88,7 +88,7 @@ impl Shell {
                 self.status.proposals.unknown += count as u64;
                 let task = self.ctx.spawn("look", look(self.set.client.clone(), self.intake.pods()))?;
                 let looked = async move {
-                    // Whatever came of the look: a pod that has its node is refused by the arbiter.
+                    // The result does not matter: the arbiter refuses a pod that is bound.
                     let _ = task.await;
                     Answered { batch, result: Err(NoVerdict::AskAgain) }
                 };
@@ -116,7 +116,7 @@ impl Shell {
                 self.status.proposals.bound += 1;
                 self.proposals.done(&pod.uid);
                 self.teller.settled(pod);
-                // It counts as placed here until the cache shows it.
+                // The engine counts the pod as placed until the cache shows the binding.
                 self.engine.queue.remove(&pod.uid);
             }
             ProposalVerdict::Refused { constraint, text, seen } => {
@@ -148,14 +148,14 @@ impl Shell {
         self.tell(pod, |teller, claim| teller.failed(claim, pod, text));
     }
 
-    /// Nothing came of a proposal that says anything about its pod: it is made anew then, on what is known by that time.
+    /// Parks a pod whose proposal had no meaningful result; at the given time the pod is scheduled again, from the state at that time.
     fn try_again(&mut self, pod: &PodInfo, (now, at): (Stamp, Instant)) {
         self.engine.withdraw(&pod.uid, now);
         self.proposals.park(&pod.uid, at, Revision::ZERO);
         self.intake.remind(&mut self.engine, pod, now);
     }
 
-    /// A proposal is not made after all.
+    /// Returns a pod to the queue whose proposal was not sent.
     pub(super) fn give_back(&mut self, pod: &PodInfo, now: Stamp) {
         self.engine.withdraw(&pod.uid, now);
         self.intake.remind(&mut self.engine, pod, now);
@@ -163,8 +163,8 @@ impl Shell {
     }
 }
 
-/// Waits until the cache has come past everything that was bound until now, if that does not take long: where nothing happens to pods it has no
-/// reason to come so far.
+/// Waits, for [`CATCH_UP_LIMIT`] at most, until the cache shows every binding that was written before this call. The wait is bounded because a cache
+/// without pod events does not reach the latest revision.
 async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     let looked = async {
         while let Err(error) = latest(&client, &pods).await {
@@ -172,6 +172,6 @@ async fn look(client: Client, pods: Arc<Cache<PodView>>) {
             clock::sleep(STALE_PAUSE).await;
         }
     };
-    // After that the arbiter's refusal has to do.
+    // After the timeout the arbiter's refusal of bound pods suffices.
     let _ = clock::timeout(CATCH_UP_LIMIT, looked).await;
 }
