@@ -1,4 +1,4 @@
-//! Hints that came, and the knowledge that some did not.
+//! The receiving side of hints: received hints and reports of lost ones.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::stats::KindStats;
 use crate::subject::Subject;
 use crate::transport::Subscription;
 
-/// Hears the hints of a pattern, until it is dropped.
+/// Listener for the hints of a pattern, until dropped.
 #[derive(Debug)]
 pub struct Hints {
     pub(crate) queue: Arc<Queue>,
@@ -19,17 +19,17 @@ pub struct Hints {
     pub(crate) stats: Arc<KindStats>,
 }
 
-/// What is heard.
+/// One item of a hint listener.
 #[derive(Debug)]
 pub enum Heard {
-    /// A hint.
+    /// A received hint.
     Hint(Hint),
-    /// Hints were not delivered: so many for lack of room, or an unknown number, as around every new connection. What they would have told is to be
-    /// looked up where it stands.
+    /// Hints were lost: this many for lack of room in the queue, or an unknown number, as around every new connection. The receiver must read the current state from its
+    /// source.
     Lost(Option<u64>),
 }
 
-/// A message that nobody relies on.
+/// A lossy message.
 #[derive(Debug)]
 pub struct Hint {
     subject: Subject,
@@ -37,7 +37,7 @@ pub struct Hint {
 }
 
 impl Hints {
-    /// What comes next. Cancel safe.
+    /// Waits for the next item. Cancel safe.
     pub async fn next(&mut self) -> Heard {
         loop {
             match self.queue.next().await {
@@ -54,7 +54,7 @@ impl Hints {
                     }
                 }
                 Next::Lost(count) => return Heard::Lost((count > 0).then_some(count)),
-                // closed by its own end only
+                // Only dropping the listener closes the queue.
                 Next::Closed => std::future::pending::<()>().await,
             }
         }
@@ -68,22 +68,22 @@ impl Drop for Hints {
 }
 
 impl Hint {
-    /// Where it was sent to.
+    /// Returns the subject of the hint.
     #[must_use]
     pub const fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// Who sent it, by its own word; where the [subject names the sender](Subject::sender), by the server's.
+    /// Returns the sender as the envelope names it; where the [subject names the sender](Subject::sender), the server has verified the name.
     #[must_use]
     pub const fn sender(&self) -> &Identity {
         &self.opened.sender
     }
 
-    /// Its body.
+    /// Decodes the body.
     ///
     /// # Errors
-    /// Why it is no `M`.
+    /// Why the body is not an `M`.
     pub fn body<M: Name + Default>(&self) -> Result<M, String> {
         envelope::body(&self.opened.type_name, self.opened.body.clone())
     }

@@ -1,4 +1,4 @@
-//! What was heard and not yet taken: bounded, with one taker.
+//! A bounded queue between the transport and one consumer.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::proto::bus::v1::{Stopping, answer::Outcome};
 use crate::stats::KindStats;
 use crate::transport::ReplyTo;
 
-/// What an asker is told who finds a full queue: it empties in milliseconds, or not soon.
+/// Retry time given to an asker that finds a full queue: a queue drains within milliseconds or not soon.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// A message as the transport delivers it.
@@ -28,11 +28,11 @@ pub(crate) struct Arrived {
     pub(crate) reply: Option<ReplyTo>,
 }
 
-/// What the taker gets next.
+/// The next item for the consumer.
 #[derive(Debug)]
 pub(crate) enum Next {
     Message(Arrived),
-    /// So many messages, or an unknown number of them (0), were not delivered.
+    /// This many messages were lost; 0 stands for an unknown number.
     Lost(u64),
     Closed,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Queue {
     stats: Arc<KindStats>,
 }
 
-/// Why a message was not taken in.
+/// Why the queue refused a message.
 #[derive(Debug)]
 enum Refused {
     Full(Arrived),
@@ -67,7 +67,7 @@ impl Queue {
         Self { inner: Mutex::new(inner), ready: Notify::new(), stats }
     }
 
-    /// Takes a message in, or says at once why not: an asker is answered, a lost hint is counted.
+    /// Queues a message. When that is impossible, an ask is answered at once and a lost hint is counted.
     pub(crate) fn deliver(&self, message: Arrived) {
         self.stats.heard.count(message.payload.len());
         let (message, outcome) = match self.push(message) {
@@ -78,7 +78,7 @@ impl Queue {
         match message.reply {
             Some(reply) => {
                 self.stats.declined(&outcome);
-                // never waits: whoever cannot be told meets its deadline
+                // Does not wait: if the answer cannot be sent now, the asker meets its deadline.
                 let _ = reply.send(envelope::answer(outcome)).now_or_never();
             }
             None => self.lose(),
@@ -99,20 +99,20 @@ impl Queue {
         Ok(())
     }
 
-    /// One message was not delivered.
+    /// Counts one lost message.
     pub(crate) fn lose(&self) {
         self.stats.lost();
         self.inner.lock().lost += 1;
         self.ready.notify_one();
     }
 
-    /// Nobody knows what was not delivered.
+    /// Records the loss of an unknown number of messages.
     pub(crate) fn miss(&self) {
         self.inner.lock().missed = true;
         self.ready.notify_one();
     }
 
-    /// Waits for what comes next; losses first, so that who looks anew sees what waits as later. Cancel safe.
+    /// Waits for the next item. Losses come first, so that a consumer that reads the state anew treats queued messages as later ones. Cancel safe.
     pub(crate) async fn next(&self) -> Next {
         loop {
             let ready = self.ready.notified();
@@ -139,7 +139,7 @@ impl Queue {
         }
     }
 
-    /// Takes nothing in any more, and hands out what waits.
+    /// Closes the queue for new messages and returns the waiting ones.
     pub(crate) fn drain(&self) -> VecDeque<Arrived> {
         let mut inner = self.inner.lock();
         inner.closed = true;

@@ -1,4 +1,4 @@
-//! From a connection's subscription into a queue, without a pause.
+//! Moves messages from a connection's subscriptions into queues.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::queue::Arrived;
 use crate::subject::Subject;
 use crate::transport;
 
-/// Delivers what a subscription brings until the connection or the subscription ends.
+/// Moves the messages of a subscription until the connection or the subscription ends.
 pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscriber, entry: Arc<Entry>) {
     loop {
         let message = tokio::select! {
@@ -30,7 +30,7 @@ pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscr
     }
 }
 
-/// Hands answers to who waits for them; when they end, so does the connection.
+/// Hands answers to waiting asks; when the subscription ends, the connection is closed.
 pub(super) async fn answers(connection: Arc<Connection>, mut subscriber: Subscriber) {
     loop {
         let message = tokio::select! {

@@ -1,7 +1,7 @@
-//! The storage engine, redb: the one place that names it.
+//! The storage engine redb; no other module names it.
 //!
-//! One table, revision → record, written at its right edge. Heads are not stored: a load reads every record that is
-//! still kept anyway. Measured with 64 writes of 2.6 KB per commit: 50k writes/s so, 28k with a table of heads.
+//! One table maps revision to record; new records are appended at its end. Heads are not stored, because a load reads every kept record anyway. Measured with 64 writes of 2.6
+//! KB per commit: 50k writes/s, against 28k with a table of heads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,14 +19,13 @@ const LOG: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const FORMAT: u64 = 1;
 
-/// Above this size every commit also saves what a reopening needs: a second sync per commit instead of a walk through
-/// the whole file after a crash (seconds per GB).
+/// Above this file size every commit also saves redb's allocator state: a second sync per commit, instead of a walk through the whole file after a crash (seconds per GB).
 const QUICK_REPAIR_BYTES: u64 = 128 << 20;
 
-/// Why the engine did not do it.
+/// Why an engine operation failed.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The disk is full. The engine must be reopened; whether the commit landed, only a look tells.
+    /// The disk is full. The engine must be reopened; only a read shows whether the commit was written.
     Full,
     /// The probe has called the fatal hook.
     Dead,
@@ -42,8 +41,7 @@ pub(super) struct Engine {
 
 type Outcome<T> = Result<T, redb::Error>;
 
-/// Runs the engine; it panics over pages that are not what it wrote (a disk that lost synced writes), which is an error
-/// like others here.
+/// Runs an engine operation and turns a panic into an error: redb panics over pages that it did not write (a disk that lost synced writes).
 fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map_or("it panicked", String::as_str);
@@ -58,10 +56,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Opens the engine on what is on the disk now.
+    /// Opens the engine on the current content of the disk.
     pub(super) fn reopen(&self) -> Result<(), Error> {
         let mut db = self.db.write();
-        // The old one goes first: its closing writes must not follow the new one's.
+        // The old engine is dropped first: its closing writes must not follow writes of the new one.
         *db = None;
         self.probe.take_full();
         let open = || {
@@ -101,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// Bytes the engine occupies.
+    /// Returns the bytes that the engine occupies.
     pub(super) fn bytes(&self) -> u64 {
         self.probe.disk().len().unwrap_or(0)
     }
@@ -119,7 +117,7 @@ impl Engine {
         })
     }
 
-    /// Forgets versions and raises the floor, in one step.
+    /// Deletes versions and raises the floor, in one transaction.
     pub(super) fn forget(&self, versions: &[Revision], floor: Revision) -> Result<(), Trouble> {
         self.change(|tx| {
             tx.open_table(META)?.insert("floor", floor.get())?;
@@ -129,7 +127,7 @@ impl Engine {
             let (Some(first), Some(last)) = (versions.first().copied(), versions.last().copied()) else {
                 return Ok(());
             };
-            // Where nearly everything goes, one pass over the range costs half of single removals.
+            // When most of a range is deleted, one pass over the range costs half of single removals.
             if last - first < 2 * versions.len() as u64 {
                 log.retain_in(first..=last, |version, _| versions.binary_search(&version).is_err())?;
             } else {
@@ -146,7 +144,7 @@ impl Engine {
         let Some(db) = db.as_ref() else { return Err(Trouble::Full) };
         let run = || -> Outcome<()> {
             let mut tx = db.begin_write()?;
-            // The forbidden bug: the caller answers when this returns, the sync comes with some later commit.
+            // The seeded bug: the caller answers before the sync, which happens with some later commit.
             let synced = self.durable && !seeded_bug!("answer_before_fsync");
             let durability = if synced { Durability::Immediate } else { Durability::None };
             tx.set_durability(durability).map_err(redb::Error::from)?;
@@ -165,12 +163,12 @@ impl Engine {
         if self.probe.take_full() {
             return Trouble::Full;
         }
-        // Neither the disk nor we know why: whatever the engine thinks happened cannot be relied on.
+        // The cause is neither the disk nor a full store, so the engine's state cannot be trusted.
         self.probe.fail(&Fatal::Engine(error.to_string()));
         Trouble::Dead
     }
 
-    /// The floor of the last [`Engine::forget`].
+    /// Returns the floor of the last [`Engine::forget`].
     pub(super) fn floor(&self) -> Result<Revision, Error> {
         self.read(|db| {
             let meta = db.begin_read()?.open_table(META)?;
@@ -178,7 +176,7 @@ impl Engine {
         })
     }
 
-    /// The revision of the last record.
+    /// Returns the revision of the last record.
     pub(super) fn last(&self) -> Result<Revision, Error> {
         self.read(|db| {
             let log = db.begin_read()?.open_table(LOG)?;
@@ -186,7 +184,7 @@ impl Engine {
         })
     }
 
-    /// Hands records above `after` to `each`, oldest first, at most `max`.
+    /// Passes records above `after` to `each`, oldest first, at most `max`.
     pub(super) fn scan(&self, after: Revision, max: usize, each: &mut dyn FnMut(Record)) -> Result<(), Error> {
         self.read(|db| {
             let log = db.begin_read()?.open_table(LOG)?;
@@ -198,7 +196,7 @@ impl Engine {
         })
     }
 
-    /// The record written at exactly `revision`.
+    /// Returns the record written at exactly `revision`.
     pub(super) fn get(&self, revision: Revision) -> Result<Option<Record>, Error> {
         self.read(|db| {
             let log = db.begin_read()?.open_table(LOG)?;

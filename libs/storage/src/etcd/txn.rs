@@ -1,4 +1,4 @@
-//! Writes as etcd transactions, and their answers. Pure.
+//! Translation of writes into etcd transactions, and of answers into outcomes. No I/O.
 
 use bytes::Bytes;
 use oarlock_contracts::etcd::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -14,7 +14,7 @@ use super::layout::Layout;
 use crate::heads::refusal;
 use crate::{Append, Expect, GroupOutcome};
 
-/// The transaction of a group: every compare, and if one fails, the revisions that tell which.
+/// Builds the transaction of a group: all compares, and reads that show which compare failed.
 pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> TxnRequest {
     let mut txn = TxnRequest::default();
     for append in group {
@@ -43,7 +43,7 @@ pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> T
     txn
 }
 
-/// What the answer to a group's transaction says; `None` when it contradicts itself.
+/// Reads the outcome of a group from the transaction's answer; `None` when the answer contradicts itself.
 pub(crate) fn outcome(history: &History, group: &[Append], answer: &TxnResponse) -> Option<GroupOutcome> {
     if answer.succeeded {
         let revision = history.revision(answer.header.as_ref()?.revision);
