@@ -1,8 +1,9 @@
-//! Connections over which nobody has said yet who they are.
+//! Limits the connections over which no client has authenticated yet.
 //!
-//! The bound on connections is for whoever comes first, and who connects needs no credential. One address may have an eighth of that bound in
-//! connections that have brought no authenticated request; behind a balancer stand many clients with one address, who all authenticate, so
-//! connections that have brought one do not count. A loopback address is a balancer's on this machine, or this machine's own.
+//! Opening a connection needs no credential, and the bound on connections is shared by all clients. So one address may hold at most an eighth of that
+//! bound in connections without an authenticated request. Many clients may share the address of a load balancer, but they authenticate, and
+//! connections with an authenticated request do not count. Loopback addresses are exempt: they belong to a load balancer on this machine or to the
+//! machine itself.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,17 +14,17 @@ use oarlock_runtime::clock;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// A multiplexed connection is asked to go when it has brought no authenticated request for so long: clients connect in order to ask for
-/// something. HTTP/1 has the time limit of each head.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Time after which an HTTP/2 connection without an authenticated request gets a GOAWAY: clients connect in order to send requests. HTTP/1.1 has its
+/// time limit per request head instead.
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Counts = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
 
-/// How many connections each address has over which nobody has authenticated yet.
+/// Number of connections of each address over which no client has authenticated yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Newcomers(Counts);
 
-/// One such connection; it counts until it is known whose it is, or it is dropped.
+/// One unauthenticated connection, counted until a request over it is authenticated or the value is dropped.
 #[derive(Debug)]
 pub(super) struct Newcomer {
     place: Mutex<Option<Place>>,
@@ -48,7 +49,7 @@ impl Drop for Place {
     }
 }
 
-/// The address that counts: one host has a whole /64 of IPv6 addresses to choose from.
+/// Returns the address under which a connection is counted: one host can choose from a whole /64 of IPv6 addresses. `None` for an exempt address.
 fn counted(from: IpAddr) -> Option<IpAddr> {
     let address = match from.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -58,14 +59,14 @@ fn counted(from: IpAddr) -> Option<IpAddr> {
 }
 
 impl Newcomers {
-    /// One more connection; `None` when there are too many from its address, of `most` connections in all (0: no bound).
+    /// Counts one more connection; `None` when its address has too many, given a bound of `most` connections in all (0: no bound).
     pub(super) fn enter(&self, from: IpAddr, most: usize) -> Option<Newcomer> {
         let place = match counted(from).filter(|_| most > 0) {
             None => None,
             Some(address) => {
                 let mut counts = self.0.lock();
                 let count = counts.entry(address).or_default();
-                // An entry that is new is zero, and below every bound.
+                // A new entry is zero, which is below every bound.
                 if *count >= (most / 8).max(1) {
                     return None;
                 }
@@ -78,7 +79,7 @@ impl Newcomers {
 }
 
 impl Newcomer {
-    /// An authenticated request has come.
+    /// Marks the connection as authenticated.
     pub(super) fn known(&self) {
         if !self.known.send_replace(true) {
             let place = self.place.lock().take();
@@ -86,10 +87,10 @@ impl Newcomer {
         }
     }
 
-    /// When it has been time to authenticate, and as much more as `patience`; never once that has happened.
+    /// Waits until the time for authentication and then `patience` are over; never returns once a request has been authenticated.
     pub(super) async fn overdue(&self, patience: Duration) {
         let mut known = self.known.subscribe();
-        let in_time = clock::timeout(LONGEST + patience, known.wait_for(|known| *known)).await.is_ok();
+        let in_time = clock::timeout(AUTHENTICATION_TIMEOUT + patience, known.wait_for(|known| *known)).await.is_ok();
         if in_time {
             std::future::pending::<()>().await;
         }
@@ -133,8 +134,8 @@ mod tests {
         let began = clock::now();
         let stranger = newcomers.enter([192, 0, 2, 1].into(), 80).unwrap();
         stranger.overdue(Duration::from_secs(5)).await;
-        assert_eq!(began.elapsed(), LONGEST + Duration::from_secs(5));
+        assert_eq!(began.elapsed(), AUTHENTICATION_TIMEOUT + Duration::from_secs(5));
         stranger.known();
-        assert!(clock::timeout(10 * LONGEST, stranger.overdue(Duration::ZERO)).await.is_err());
+        assert!(clock::timeout(10 * AUTHENTICATION_TIMEOUT, stranger.overdue(Duration::ZERO)).await.is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The two halves of admission: stages that change the object, and stages that judge the final one.
+//! The two halves of admission: the mutating stages and the validating stages.
 
 use oarlock_admission::{Attributes, Operation, RequestContext, Rights, Subject};
 use oarlock_meta::Status;
@@ -10,7 +10,7 @@ use crate::rights::OwnRights;
 use crate::server::Server;
 use crate::target::Target;
 
-/// One half of admission.
+/// The half of admission that is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Half {
     Mutating,
@@ -18,7 +18,7 @@ enum Half {
 }
 
 impl Attempt<'_> {
-    /// Lets the stages change the object.
+    /// Runs the mutating stages.
     ///
     /// # Errors
     /// The first refusal.
@@ -26,10 +26,10 @@ impl Attempt<'_> {
         self.show(Half::Mutating).await
     }
 
-    /// Lets the stages judge the final object.
+    /// Runs the validating stages on the final object.
     ///
     /// # Errors
-    /// The first refusal; 500 when a stage wants something committed with an object that is not stored.
+    /// The first refusal; 500 when a stage wants to commit a companion with an object that is not stored.
     pub(super) async fn judge(&mut self, stored: bool) -> Result<(), Status> {
         self.show(Half::Judging).await?;
         if stored || self.context.together.is_empty() {
@@ -60,7 +60,7 @@ impl Attempt<'_> {
     }
 }
 
-/// A request on its way through one half of the stages.
+/// A request that passes through one half of the stages.
 struct Passage<'a> {
     server: &'a Server,
     caller: &'a Caller,
@@ -99,7 +99,7 @@ impl Passage<'_> {
     }
 }
 
-/// Hands on what the stages say beside their verdict, also of a request that they refuse.
+/// Passes on the warnings and annotations of the stages, even of a request that they refuse.
 fn hand_on(caller: &Caller, context: &mut RequestContext) {
     context.warnings.drain(..).for_each(|text| caller.warn(text));
     for (name, value) in context.annotations.drain(..) {

@@ -1,6 +1,6 @@
-//! `pods/proxy`, `services/proxy`, `nodes/proxy`: any method, any path below, upgrades too (upstream `UpgradeAwareHandler`).
+//! `pods/proxy`, `services/proxy`, `nodes/proxy`: forwards any method and path, upgrades included (upstream `UpgradeAwareHandler`).
 //!
-//! Links in HTML and `Location` lead through the proxy again ([`super::links`], [`super::rewrite`]).
+//! Links in HTML and `Location` headers are rewritten to lead through the proxy ([`super::links`], [`super::rewrite`]).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use oarlock_schema::views::core_v1::{Endpoints, Pod, Service};
 use oarlock_schema::{Obj, resource};
 use oarlock_streams::upgrade;
 
-use super::location::Judged;
+use super::location::CheckedHost;
 use super::send::{bare, forget_hops, passed, send};
 use super::upgraded::{forwarded_for, join};
 use super::{Location, allowed, links, pod_and_node, rewrite};
@@ -21,11 +21,11 @@ use crate::http::{Body, full};
 use crate::server::Server;
 use crate::target::Target;
 
-/// How long whoever is behind may take to begin its answer.
-const ANSWER: Duration = Duration::from_secs(3600);
-/// How long the name of a node may take to resolve.
-const LOOKUP: Duration = Duration::from_secs(10);
-/// Headers by which a backend would speak for this server.
+/// Time limit until the head of the backend's response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Time limit for resolving the name of a node.
+const NODE_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// CORS headers, which a backend must not set on behalf of this server.
 const CORS: [HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_CREDENTIALS,
     header::ACCESS_CONTROL_ALLOW_HEADERS,
@@ -33,10 +33,10 @@ const CORS: [HeaderName; 4] = [
     header::ACCESS_CONTROL_ALLOW_ORIGIN,
 ];
 
-/// Passes a request on.
+/// Forwards a request.
 ///
 /// # Errors
-/// 404, 400 for a name that is none or an address that is not allowed, 503 when nobody is there.
+/// 404, 400 for an invalid name or an address that is not allowed, 503 when there is no backend.
 pub(super) async fn serve(
     server: &Server,
     target: &Target<'_>,
@@ -74,7 +74,7 @@ pub(super) async fn serve(
     let head = *request.method() == Method::HEAD;
     if let Some(host) = host {
         headers.insert(HeaderName::from_static("x-forwarded-host"), host.clone());
-        // A kubelet is told which node is meant; whoever else is behind sees what the client called.
+        // A kubelet gets the host that names its node; any other backend gets the host that the client called.
         if matches!(to, Location::Address { .. }) {
             headers.insert(header::HOST, host);
         } else {
@@ -86,7 +86,7 @@ pub(super) async fn serve(
     *asked.method_mut() = parts.method;
     *asked.uri_mut() = path.parse().map_err(|_| Status::bad_request("the path is none"))?;
     *asked.headers_mut() = headers;
-    let answer = clock::timeout(ANSWER, send(server, &to, asked)).await;
+    let answer = clock::timeout(RESPONSE_TIMEOUT, send(server, &to, asked)).await;
     let answer =
         answer.map_err(|_| unreachable(&"no answer in time"))?.map_err(|status| unreachable(&status.message))?;
     let mut response = passed(answer);
@@ -108,7 +108,7 @@ fn unreachable(why: &dyn std::fmt::Display) -> Status {
     Status::service_unavailable(format!("error trying to reach service: {why}"))
 }
 
-/// What comes before and behind `proxy/` in a path, as it came; `None` behind when there is not even a slash.
+/// Splits a path at `proxy/`, without decoding it; the second part is `None` when not even a slash follows.
 fn split<'a>(path: &'a str, target: &Target<'_>) -> (&'a str, Option<&'a str>) {
     // "", api, v1, [namespaces, x,] plural, name, proxy
     let segments = if target.resource().namespaced { 8 } else { 6 };
@@ -126,7 +126,7 @@ fn redirect(to: &str) -> Result<Response<Body>, Status> {
     Ok(response)
 }
 
-/// `[scheme:]name[:port]`.
+/// The name of a proxied object: `[scheme:]name[:port]`.
 struct Called<'a> {
     https: bool,
     name: &'a str,
@@ -210,7 +210,7 @@ async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> R
         let Ok(port) = u16::try_from(port.port()) else { continue };
         there.extend(subset.addresses().iter().map(|address| (address, port)));
     }
-    // Only to addresses that are pods' own: an Endpoints object may name any.
+    // Only addresses of the pods themselves: an Endpoints object may name any address.
     let mut own = Vec::new();
     for (address, port) in there {
         let Some(reference) = address.target_ref().filter(|r| r.namespace() == target.namespace) else { continue };
@@ -234,9 +234,9 @@ async fn node(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Resu
         return Ok(Location::kubelet(node, true));
     }
     let (host, port) = kubelets.address(server.reader(), target.name)?;
-    let at = allowed::resolve(&host, clock::after(LOOKUP)).await?;
+    let at = allowed::resolve(&host, clock::after(NODE_LOOKUP_TIMEOUT)).await?;
     if called.port_or(port)? == port {
-        return Ok(Location::Kubelet { node, verify: true, at: Some(Judged { host, port, at }) });
+        return Ok(Location::Kubelet { node, verify: true, at: Some(CheckedHost { host, port, at }) });
     }
     Ok(Location::Address { https: called.https, host, port: called.port_or(port)?, at })
 }

@@ -1,5 +1,4 @@
-//! Rewrites HTML answers on their way through a proxy, compressed or not, piece by piece: memory holds neither the whole answer nor the whole of what it
-//! decompresses to.
+//! Rewrites the links in proxied HTML answers, compressed or not, chunk by chunk: memory never holds the whole answer or the whole decompressed text.
 
 use std::io::{self, Write};
 
@@ -15,13 +14,14 @@ use super::html::Rewriter;
 use super::links::Through;
 use crate::http::{Body, BodyError};
 
-/// So much is taken in one step at most. A decoder takes less when it makes a buffer full of it, which has 32 KiB.
-const STEP: usize = 4 << 10;
+/// Maximum number of input bytes per step. A decoder takes less when its output buffer of 32 KiB is full.
+const STEP_BYTES: usize = 4 << 10;
 
-/// After so many bytes of page, compressed or not, others have a turn: a little that has come may become a thousand times as much.
-const TURN: u64 = 64 << 10;
+/// Number of page bytes, or of compressed bytes if these are more, after which the task yields: a little input may decompress to a thousand times its
+/// size.
+const YIELD_AFTER_BYTES: u64 = 64 << 10;
 
-/// The answer with its links rewritten, if it is HTML in an encoding that is known; else as it is.
+/// Returns the answer with its links rewritten if it is HTML in a known encoding, otherwise unchanged.
 pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body> {
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     let media = text(header::CONTENT_TYPE).split(';').next().unwrap_or("").trim();
@@ -50,21 +50,21 @@ pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body>
     Response::from_parts(parts, StreamBody::new(frames).boxed_unsync())
 }
 
-/// What an answer goes through.
+/// The decoder, filter and encoder of an answer.
 enum Pipe {
     Plain(Rewriter<Vec<u8>>),
     Gzip(Box<MultiGzDecoder<Rewriter<GzEncoder<Vec<u8>>>>>),
-    /// `deflate`: zlib by the standard, but upstream and some servers send bare deflate; the first byte tells which one.
+    /// `deflate`: zlib by the standard, but upstream and some servers send raw deflate; the first byte distinguishes them.
     Unknown(Through),
     Zlib(Box<ZlibDecoder<Rewriter<ZlibEncoder<Vec<u8>>>>>),
     Deflate(Box<DeflateDecoder<Rewriter<DeflateEncoder<Vec<u8>>>>>),
 }
 
 impl Pipe {
-    /// Takes some of a part, and gives what came out.
+    /// Processes some bytes of a chunk and returns the output.
     fn write(self, part: &[u8]) -> io::Result<Written> {
         let mut pipe = match self {
-            // Method 8 with a window of 32 KiB; a bare stream would begin with a block that its writer left uncompressed and padded.
+            // 0x78 means method 8 with a window of 32 KiB. A raw stream with this byte would begin with a stored block with padding.
             Self::Unknown(through) if part.first() == Some(&0x78) => {
                 let encoder = ZlibEncoder::new(Vec::new(), Compression::default());
                 Self::Zlib(Box::new(ZlibDecoder::new(Rewriter::new(encoder, through))))
@@ -76,7 +76,7 @@ impl Pipe {
             known => known,
         };
         let before = pipe.page();
-        // One step each, not all of the part, for a step makes no more than a buffer full.
+        // Only one step per call, since a step makes at most a full buffer of output.
         let (taken, out) = match &mut pipe {
             Self::Plain(rewriter) => (rewriter.write(part)?, rewriter.get_mut()),
             Self::Gzip(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
@@ -92,7 +92,7 @@ impl Pipe {
         Ok(Written { pipe, taken, out, page })
     }
 
-    /// How many bytes of page have come so far.
+    /// Returns the number of page bytes so far.
     fn page(&self) -> u64 {
         match self {
             Self::Plain(rewriter) => rewriter.taken(),
@@ -103,7 +103,7 @@ impl Pipe {
         }
     }
 
-    /// What is left.
+    /// Returns the remaining output.
     fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Self::Plain(rewriter) => rewriter.finish(),
@@ -115,31 +115,31 @@ impl Pipe {
     }
 }
 
-/// What one step did.
+/// The result of one step.
 struct Written {
     pipe: Pipe,
-    /// So much of the part was taken.
+    /// Number of input bytes used.
     taken: usize,
     out: Vec<u8>,
-    /// So many bytes of page came of it.
+    /// Number of page bytes they became.
     page: u64,
 }
 
-/// An answer that passes.
+/// An answer that is being rewritten.
 struct Passing {
     body: Body,
-    /// What has come and has not been taken yet.
+    /// Input that has arrived but has not been processed.
     rest: Bytes,
-    /// `None` at the end.
+    /// `None` after the end.
     pipe: Option<Pipe>,
-    /// How many bytes of page came since others had a turn.
+    /// Number of page bytes since the task last yielded.
     turn: u64,
 }
 
 impl Passing {
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
-            if self.turn >= TURN {
+            if self.turn >= YIELD_AFTER_BYTES {
                 self.turn = 0;
                 tokio::task::yield_now().await;
             }
@@ -151,14 +151,14 @@ impl Passing {
                     Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
                 }
             }
-            let part = self.rest.get(..self.rest.len().min(STEP)).unwrap_or_default();
+            let part = self.rest.get(..self.rest.len().min(STEP_BYTES)).unwrap_or_default();
             let Written { pipe, taken, out, page } = match pipe.write(part) {
                 Ok(written) => written,
                 Err(error) => return end(Err(error)),
             };
             self.rest.advance(taken.min(self.rest.len()));
             self.pipe = Some(pipe);
-            // Compressed bytes of which no page comes are work too.
+            // Compressed bytes that yield no page bytes are work too.
             self.turn += page.max(taken as u64);
             if !out.is_empty() {
                 return Some(Ok(out.into()));
@@ -266,7 +266,7 @@ mod tests {
         assert!(largest < 1 << 20, "{largest}");
     }
 
-    /// Polls an answer to its end; how often it let others have a turn, and what came.
+    /// Polls an answer to its end; returns how often the task yielded, and the content.
     fn turns(mut body: Body) -> (usize, Vec<u8>) {
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let (mut turns, mut came) = (0, Vec::new());
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn a_page_lets_others_have_a_turn_by_what_it_decompresses_to() {
         let size = 16 << 20;
-        let least = size / (TURN as usize + (64 << 10));
+        let least = size / (YIELD_AFTER_BYTES as usize + (64 << 10));
         for text in [" ", "<a ", "&"] {
             let page = text.repeat(size / text.len());
             let (turned, _) = turns(html(answer("text/html", "", page.clone().into()), through()).into_body());
