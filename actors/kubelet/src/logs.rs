@@ -1,4 +1,4 @@
-//! `/containerLogs/<namespace>/<pod>/<container>?…` as the kubelet's server answers it: which container, what options, whose texts.
+//! Handles `/containerLogs/<namespace>/<pod>/<container>?…` requests: the container, the options, and texts of refusals.
 
 use oarlock_meta::Time;
 use oarlock_schema::Str;
@@ -6,22 +6,22 @@ use oarlock_schema::Str;
 use crate::cri::LogOptions;
 use crate::pod::{Pod, State, specs};
 
-/// What somebody asks for.
+/// A request for a container's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ask {
     pub(crate) namespace: Str,
     pub(crate) pod: Str,
     pub(crate) container: Str,
-    /// The container before the current one.
+    /// Whether the previous container's log is requested.
     pub(crate) previous: bool,
     pub(crate) options: LogOptions,
 }
 
-/// A code and the text that goes with it.
+/// HTTP code and text of a refused request.
 pub(crate) type Refusal = (u16, String);
 
 impl Ask {
-    /// Reads path (behind `/containerLogs/`) and query. `now` is what `sinceSeconds` counts from.
+    /// Parses path (after `/containerLogs/`) and query. `sinceSeconds` counts back from `now`.
     pub(crate) fn parse(path: &str, query: &str, now: i64) -> Result<Self, Refusal> {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).map(Str::from);
         let missing = |what: &str| (400, format!("{{\"message\": \"Missing {what}.\"}}"));
@@ -43,7 +43,7 @@ impl Ask {
         let undecodable = || (400, "{\"message\": \"Unable to decode query.\"}".to_owned());
         let invalid = || (422, "{\"message\": \"Invalid request.\"}".to_owned());
         let number = || value.parse::<i64>().map_err(|_| undecodable());
-        // A flag without a value, or with any but these, is set (upstream `Convert_Slice_string_To_bool`).
+        // A boolean parameter is true without a value, and with any value but these (upstream `Convert_Slice_string_To_bool`).
         let flag = || !matches!(value.to_ascii_lowercase().as_str(), "false" | "0");
         let positive =
             |number: i64, least: i64| u64::try_from(number).ok().filter(|_| number >= least).ok_or_else(invalid);
@@ -67,7 +67,7 @@ impl Ask {
     }
 }
 
-/// The container whose log is meant (upstream `validateContainerLogStatus` and its texts).
+/// Returns the container id whose log is requested (upstream `validateContainerLogStatus` and its texts).
 pub(crate) fn choose(pod: &Pod, ask: &Ask) -> Result<Str, Refusal> {
     let (name, pod_name) = (&ask.container, &ask.pod);
     let at = specs(pod.template()).position(|spec| spec.name == *name);

@@ -1,4 +1,4 @@
-//! The pods of a node: how they come, what happens to them, how they go.
+//! The pods of a node: their arrival, their steps and their removal.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::seen::Seen;
 use crate::template::PodView;
 
 impl Node {
-    /// Everything may have changed.
+    /// Compares all pods with the cache, after changes may have been missed.
     pub(super) fn resync(&mut self, now: Now) {
         if !self.cache.is_synced() {
             return;
@@ -37,13 +37,13 @@ impl Node {
         self.sources_ready(now);
     }
 
-    /// A state of a pod from the API.
+    /// Handles a pod's new state from the API.
     pub(super) fn seen(&mut self, item: Arc<Item<PodView>>, now: Now) {
         if let Some(hash) = item.value.template.annotation(MIRROR).map(Str::from) {
             return self.mirror_seen(&item, hash, now);
         }
         let uid = uid_of(&item);
-        // Taken in any case: nobody needs it twice, and a thousand pods of it are megabytes.
+        // The recorded status is taken in any case: it is needed once, and a thousand of them are megabytes.
         let state = item.value.seen.lock().take();
         if let Some(entry) = self.pods.get_mut(&uid) {
             let newer = item.meta.revision.get() > entry.revision;
@@ -61,7 +61,7 @@ impl Node {
         self.touch(uid, now);
     }
 
-    /// Takes up a pod, with what the API remembers of it.
+    /// Adds a pod, with its status recorded in the API.
     pub(super) fn insert(
         &mut self,
         uid: Uid,
@@ -75,7 +75,7 @@ impl Node {
             ground.registered(whole);
         }
         let mut pod = Pod::new(item, state, outlives, now);
-        // What is over was written by whoever ended it; what runs was admitted before.
+        // The status of a finished pod is written already; a running pod was admitted before the restart.
         let written = if pod.stage == Stage::Stopped { pod.status(self.host(), now).1 } else { 0 };
         let entry = Entry {
             is_static,
@@ -95,7 +95,7 @@ impl Node {
         self.pods.insert(uid, Box::new(entry));
     }
 
-    /// The API no longer has a pod.
+    /// Handles the removal of a pod from the API.
     pub(super) fn lost(&mut self, item: &Item<PodView>, now: Now) {
         if item.value.template.annotation(MIRROR).is_some() {
             self.mirror_lost(item, now);
@@ -104,7 +104,7 @@ impl Node {
         }
     }
 
-    /// Nobody wants a pod any more.
+    /// Begins the end of a pod that neither the API nor a manifest wants.
     pub(super) fn end(&mut self, uid: Uid, now: Now) {
         if let Some(entry) = self.pods.get_mut(&uid) {
             entry.pod.gone = true;
@@ -112,7 +112,7 @@ impl Node {
         }
     }
 
-    /// Looks at a pod and begins what it needs.
+    /// Asks a pod for its next step and begins it.
     pub(super) fn touch(&mut self, uid: Uid, now: Now) {
         if !self.admitted(uid, now) {
             return;
@@ -153,7 +153,7 @@ impl Node {
         self.probe(uid);
     }
 
-    /// Keeps the node's sums.
+    /// Updates the node's sums of used resources for a pod.
     fn count(&mut self, uid: Uid) {
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         let counts = entry.admitted && entry.pod.uses_node();
@@ -165,14 +165,14 @@ impl Node {
         entry.counted = counts;
     }
 
-    /// Admits a pod that is new here; false while that has to wait for the Node.
+    /// Admits a new pod; false while the decision must wait for the Node.
     fn admitted(&mut self, uid: Uid, now: Now) -> bool {
         let Some(entry) = self.pods.get_mut(&uid) else { return false };
         if entry.admitted || entry.pod.gone || entry.pod.item.meta.deleting() {
             entry.admitted = true;
             return true;
         }
-        // Static pods do not wait for an API.
+        // Static pods are admitted without the Node from the API.
         let own = entry.is_static.then(|| {
             let config = &self.parts.config;
             Place::own(config.name.clone(), config.node_labels())
@@ -180,8 +180,8 @@ impl Node {
         let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
         match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
-            // Labels and taints may have changed since the Node was last read, and the watch of the Node may lag behind the watch of pods. So the Node is
-            // read once more before a pod is rejected for them.
+            // Labels and taints may have changed since the Node was last read, and the watch of the Node may lag behind the watch of pods. So the Node is read
+            // once more before a pod is rejected for them.
             Err(why) if why.of_place() && entry.failures == 0 && self.known.is_some() => {
                 entry.failures = 1;
                 self.check_now(now);
@@ -197,7 +197,7 @@ impl Node {
         true
     }
 
-    /// A step ended.
+    /// Handles the outcome of a step.
     pub(super) fn stepped(&mut self, uid: Uid, seq: u32, outcome: Outcome, now: Now) {
         let Some(entry) = self.pods.get_mut(&uid) else { return };
         if entry.seq != seq {
@@ -228,7 +228,7 @@ impl Node {
         self.touch(uid, now);
     }
 
-    /// The runtime tells of a container.
+    /// Handles a runtime event about a container or sandbox.
     pub(super) fn event(&mut self, event: &RuntimeEvent) {
         let now = Self::now();
         let concerns = |pod: &Pod| match event {
@@ -261,7 +261,7 @@ impl Node {
         self.dirty.remove(&uid);
         self.probing.forget(uid);
         if entry.is_static {
-            // Another pod of its name may have waited for this.
+            // A static pod of the same name may have waited for this pod's end.
             self.start_statics(now);
             self.retire();
         }

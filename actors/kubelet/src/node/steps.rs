@@ -1,4 +1,4 @@
-//! How a pod's steps are performed: verbs of the runtime in order, and Events on the way.
+//! Performs a pod's steps: calls the runtime's verbs in order, and writes Events on the way.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ mod stop;
 use start::Start;
 use stop::Stop;
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Recalled(Result<Recalled, cri::Error>),
-    /// With the containers of the sandboxes that were removed for it.
+    /// New sandbox and its addresses, with the containers of the sandboxes removed before it.
     Sandbox(Result<(Str, Vec<IpAddr>), Vec<Trouble>>, Vec<ContainerStatus>),
     Started(StartReport),
     Killed(usize, Result<ContainerStatus, cri::Error>),
@@ -33,16 +33,16 @@ pub(super) enum Outcome {
     Cleaned(Result<(), cri::Error>),
 }
 
-/// What steps are performed with.
+/// Dependencies of steps.
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     pub(super) runtime: Arc<dyn Runtime>,
     pub(super) teller: Teller,
-    /// `None` on simulated nodes.
+    /// Host resources of pods; `None` on simulated nodes.
     pub(super) ground: Option<Arc<Ground>>,
 }
 
-/// A pod as its steps see it.
+/// A pod as its steps need it.
 #[derive(Clone, Debug)]
 struct Subject {
     tools: Tools,
@@ -50,7 +50,7 @@ struct Subject {
     config: PodSandboxConfig,
 }
 
-/// Performs a step of `pod`. What it needs is taken now; the future borrows nothing.
+/// Performs a step of `pod`. The needed state is copied now; the future borrows nothing.
 pub(super) fn perform(pod: &Pod, step: &Step, tools: &Tools) -> BoxFuture<'static, Outcome> {
     let subject = Subject { tools: tools.clone(), item: pod.item.clone(), config: sandbox_config(pod) };
     match step {
@@ -94,7 +94,7 @@ fn sandbox_config(pod: &Pod) -> PodSandboxConfig {
     }
 }
 
-/// The pod's address, and its containers that the API says run.
+/// Returns the pod's address, and its containers that run according to the API.
 fn remembered(pod: &Pod) -> (Option<IpAddr>, Vec<RecalledContainer>) {
     let running = specs(pod.template()).zip(&pod.containers).filter_map(|(spec, container)| {
         let State::Running(started_at) = container.state else { return None };
@@ -119,7 +119,7 @@ impl Subject {
         self.tools.teller.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
     }
 
-    /// Adds to the configuration what only runtimes of machines are told; what is to be told about it.
+    /// Adds to the configuration the part for runtimes of real machines; returns Warning events.
     async fn complete(&mut self) -> Result<Vec<Trouble>, String> {
         let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) else { return Ok(Vec::new()) };
         let (full, told) = ground.sandbox(whole, self.config.attempt).await?;
@@ -136,7 +136,7 @@ impl Subject {
             None => runtime.recall(Recall { sandbox: self.config, ip, running }).await?,
         };
         let Some(id) = found else {
-            // One that does not run has containers that ended.
+            // Containers of a sandbox that does not run have ended.
             let containers = match known.first() {
                 Some(last) => runtime.list_containers(&last.id).await?,
                 None => Vec::new(),
@@ -156,7 +156,7 @@ impl Subject {
         let failed = |why: &dyn std::fmt::Display| {
             vec![("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))]
         };
-        // One that was begun and not heard of again would be left behind.
+        // A sandbox from an interrupted call would otherwise be left behind.
         before.extend(self.remove_sandboxes().await.map_err(|error| failed(&error))?);
         if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
             ground.prepare(whole).await?;
@@ -169,7 +169,7 @@ impl Subject {
         Ok((id, status.ips))
     }
 
-    /// The last states of their containers.
+    /// Removes the pod's sandboxes; returns the last states of their containers.
     async fn remove_sandboxes(&self) -> cri::Result<Vec<ContainerStatus>> {
         let mut statuses = Vec::new();
         for sandbox in self.runtime().list_pod_sandbox(Some(&self.config.uid)).await? {

@@ -1,4 +1,4 @@
-//! What earlier incarnations left for pods that are no more: sandboxes first, then what stands on the machine.
+//! Removes what earlier incarnations left of pods that no longer exist: sandboxes first, then host resources.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use super::steps::Tools;
 use super::{Done, Node};
 use crate::cri::{self, ContainerState, SandboxState};
 
-/// Nobody knows the grace of a pod that the API no longer has; upstream takes this.
-const GRACE: Duration = Duration::from_secs(2);
+/// Grace period of pods that the API no longer has, whose own is unknown (as upstream).
+const ORPHAN_GRACE: Duration = Duration::from_secs(2);
 
 impl Node {
     pub(super) fn sweep(&mut self) {
@@ -30,7 +30,7 @@ impl Node {
     }
 }
 
-/// Removes all it can; the first error is told.
+/// Removes as many leftovers as possible; returns the first error.
 async fn leftovers(ground: &Ground, known: &BTreeSet<String>) -> Result<(), String> {
     let mut result = Ok(());
     for (uid, logs) in ground.leftovers().await? {
@@ -50,7 +50,7 @@ async fn sandboxes(tools: &Tools, known: &BTreeSet<String>) -> cri::Result<()> {
         if sandbox.state == SandboxState::Ready {
             let containers = runtime.list_containers(&sandbox.id).await?;
             let running = containers.iter().filter(|container| container.state == ContainerState::Running);
-            let stops = running.map(|container| runtime.stop_container(&container.id, GRACE));
+            let stops = running.map(|container| runtime.stop_container(&container.id, ORPHAN_GRACE));
             futures::future::join_all(stops).await.into_iter().collect::<cri::Result<()>>()?;
         }
         runtime.remove_pod_sandbox(&sandbox.id).await?;
