@@ -1,4 +1,4 @@
-//! Ingresses, policies and addresses.
+//! Printers of ingresses, network policies and addresses.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn ingress(obj: Ingress<'_>, now: Now) -> Cells {
     ]
 }
 
-/// The first three hosts; rules that come after them count as more, with a host or without.
+/// Returns the first three hosts. Every rule after them counts as one more, with a host or without.
 fn hosts(ingress: Ingress<'_>) -> String {
     const SHOWN: usize = 3;
     let rules = ingress.spec().rules();
@@ -57,7 +57,7 @@ pub(super) fn network_policy(obj: NetworkPolicy<'_>, now: Now) -> Cells {
     cells![meta.name(), selector(Some(obj.spec().pod_selector())), now.since(meta.creation_timestamp())]
 }
 
-/// Upstream gives an age, but no column for it.
+/// Returns the cells of an address, with an age, for which upstream has no column.
 pub(super) fn ip_address(obj: IPAddress<'_>, now: Now) -> Cells {
     let meta = obj.metadata();
     let parent = obj.spec().parent_ref().map_or_else(

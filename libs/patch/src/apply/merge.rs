@@ -9,7 +9,7 @@ use super::atom::{Atom, is_empty, item_element, members, settle};
 use super::compare::zip;
 use super::element::Element;
 
-/// Returns the live value overlaid with the configuration, in generic form. `None` when both are absent.
+/// Returns the live value overlaid with the configuration, in generic form. `None` when the result has no content.
 pub(super) fn merge(live: Option<&Value>, config: Option<&Value>, atom: Atom) -> Option<Value> {
     let keep = |value: &Value| untype_value(value);
     let atom = settle(atom, live, config);
