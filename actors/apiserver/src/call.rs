@@ -23,7 +23,7 @@ impl Server {
         let collection = matches!(request.call, Call::List(_) | Call::DeleteCollection(..));
         let name = if collection { "" } else { request.name.as_str() };
         let target = Target::new(request.resource, request.subresource, &request.namespace, name);
-        let judged = Target::new(request.resource, request.subresource, &request.namespace, judged_name(&request));
+        let judged = Target::new(request.resource, request.subresource, &request.namespace, authorized_name(&request));
         let fields = match &request.call {
             Call::List(options) | Call::DeleteCollection(options, _) => Some(&options.field_selector),
             _ => None,
@@ -92,8 +92,8 @@ impl Server {
             }
             Call::Delete(options) => match verbs::delete::delete(self, caller, target, &options).await? {
                 Deleted::Pending(entry) => reply(target, &entry, false),
-                Deleted::Gone(entry) if target.resource().returns_object => reply(target, &entry, false),
-                Deleted::Gone(entry) => {
+                Deleted::Removed(entry) if target.resource().returns_object => reply(target, &entry, false),
+                Deleted::Removed(entry) => {
                     let resource = target.resource().group_resource();
                     Ok(Reply::Status(Status::success_deleted(&resource, target.name, &entry.uid)))
                 }
@@ -107,7 +107,7 @@ impl Server {
 
 /// Returns the object name for which a call is authorized. As over HTTP, a list that a selector narrows to one object is about that object; a
 /// deletion by selector is about the whole collection.
-fn judged_name(request: &Request) -> &str {
+fn authorized_name(request: &Request) -> &str {
     match &request.call {
         Call::List(options) => selected_name(&options.field_selector),
         Call::DeleteCollection(..) => "",
@@ -167,7 +167,7 @@ mod tests {
                 fence: None,
                 timeout: std::time::Duration::ZERO,
             };
-            judged_name(&request).to_owned()
+            authorized_name(&request).to_owned()
         };
         assert_eq!(name(Call::List(options("metadata.name=one"))), "one");
         assert_eq!(name(Call::List(options("metadata.name!=one"))), "");

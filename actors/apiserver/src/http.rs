@@ -10,7 +10,6 @@ mod coalesce;
 mod deprecated;
 mod initial;
 pub mod listener;
-mod newcomers;
 pub mod options;
 pub mod plain;
 pub mod request_info;
@@ -20,6 +19,7 @@ pub mod service;
 mod snapshot;
 pub mod stream;
 pub mod text;
+mod unauthenticated;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;

@@ -59,7 +59,7 @@ impl Default for Limits {
 
 /// The part of a limit that a request may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum Allowance {
     /// The request is never refused.
     Exempt,
     /// The whole limit.
@@ -70,7 +70,7 @@ enum Standing {
     Ordinary,
 }
 
-impl Standing {
+impl Allowance {
     fn of(user: &UserInfo, info: &RequestInfo) -> Self {
         let lease = info.group == "coordination.k8s.io" && info.resource == "leases";
         let node = info.group.is_empty() && info.resource == "nodes";
@@ -118,7 +118,7 @@ fn three_quarters(bound: usize) -> usize {
 
 /// Usage of one limit: a number of requests, or the bytes of bodies.
 #[derive(Debug, Default)]
-struct Class {
+struct Usage {
     held: usize,
     /// Usage by each ordinary user.
     users: BTreeMap<Str, usize>,
@@ -126,12 +126,12 @@ struct Class {
     refused: BTreeMap<Str, Instant>,
 }
 
-impl Class {
+impl Usage {
     /// Adds `weight` to the usage if the rules allow it, and returns whether they do.
-    fn enter(&mut self, limit: usize, standing: Standing, user: &Str, weight: usize, now: Instant) -> bool {
-        let bound = if limit == 0 { usize::MAX } else { standing.bound(limit) };
+    fn enter(&mut self, limit: usize, allowance: Allowance, user: &Str, weight: usize, now: Instant) -> bool {
+        let bound = if limit == 0 { usize::MAX } else { allowance.bound(limit) };
         let mut free = self.held.saturating_add(weight) <= bound;
-        if free && standing == Standing::Ordinary {
+        if free && allowance == Allowance::Ordinary {
             let holds = self.users.get(user).copied().unwrap_or(0);
             let mut share = if seeded_bug!("one_user_takes_the_limit") { bound } else { three_quarters(bound) };
             if self.held >= bound / 2 {
@@ -146,22 +146,22 @@ impl Class {
         }
         if !free && !seeded_bug!("limit_counts_nothing") {
             self.refused.retain(|_, until| *until > now);
-            if standing == Standing::Ordinary && self.refused.len() < MAX_REFUSED_USERS {
+            if allowance == Allowance::Ordinary && self.refused.len() < MAX_REFUSED_USERS {
                 self.refused.insert(user.clone(), now + REFUSED_USER_TTL);
             }
             return false;
         }
         self.held = self.held.saturating_add(weight);
-        if standing == Standing::Ordinary {
+        if allowance == Allowance::Ordinary {
             let holds = self.users.entry(user.clone()).or_default();
             *holds = holds.saturating_add(weight);
         }
         true
     }
 
-    fn leave(&mut self, standing: Standing, user: &Str, weight: usize) {
+    fn leave(&mut self, allowance: Allowance, user: &Str, weight: usize) {
         self.held = self.held.saturating_sub(weight);
-        if standing == Standing::Ordinary
+        if allowance == Allowance::Ordinary
             && let Some(holds) = self.users.get_mut(user)
         {
             *holds = holds.saturating_sub(weight);
@@ -197,7 +197,7 @@ static BODIES: LazyLock<Gauge> = LazyLock::new(|| {
 
 /// The usages that are counted separately.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum UsageKind {
     Reads,
     Writes,
     Bodies,
@@ -207,17 +207,17 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct Inflight {
     limits: Limits,
-    reads: Arc<Mutex<Class>>,
-    writes: Arc<Mutex<Class>>,
-    bodies: Arc<Mutex<Class>>,
+    reads: Arc<Mutex<Usage>>,
+    writes: Arc<Mutex<Usage>>,
+    bodies: Arc<Mutex<Usage>>,
 }
 
 /// A seat of a request in flight, or of the body of one, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    class: Arc<Mutex<Class>>,
-    kind: Kind,
-    standing: Standing,
+    usage: Arc<Mutex<Usage>>,
+    kind: UsageKind,
+    allowance: Allowance,
     user: Str,
     weight: usize,
 }
@@ -225,26 +225,26 @@ pub(crate) struct Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         let held = {
-            let mut class = self.class.lock();
-            class.leave(self.standing, &self.user, self.weight);
-            class.held
+            let mut usage = self.usage.lock();
+            usage.leave(self.allowance, &self.user, self.weight);
+            usage.held
         };
-        show(self.kind, held);
+        publish(self.kind, held);
     }
 }
 
-fn show(kind: Kind, held: usize) {
+fn publish(kind: UsageKind, held: usize) {
     let held = i64::try_from(held).unwrap_or(i64::MAX);
     match kind {
-        Kind::Reads => CURRENT.get_or_create(&Labels { request_kind: "readOnly" }).set(held),
-        Kind::Writes => CURRENT.get_or_create(&Labels { request_kind: "mutating" }).set(held),
-        Kind::Bodies => BODIES.set(held),
+        UsageKind::Reads => CURRENT.get_or_create(&Labels { request_kind: "readOnly" }).set(held),
+        UsageKind::Writes => CURRENT.get_or_create(&Labels { request_kind: "mutating" }).set(held),
+        UsageKind::Bodies => BODIES.set(held),
     };
 }
 
 /// Error: the limit has no free seat for the request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Full;
+pub(crate) struct LimitReached;
 
 impl Inflight {
     pub(crate) fn new(limits: Limits) -> Self {
@@ -252,45 +252,51 @@ impl Inflight {
     }
 
     /// Takes a seat for a request. The caller must not ask for one for long-running requests.
-    pub(crate) fn enter(&self, user: &UserInfo, info: &RequestInfo) -> Result<Seat, Full> {
+    pub(crate) fn enter(&self, user: &UserInfo, info: &RequestInfo) -> Result<Seat, LimitReached> {
         // For paths that are not resources the verb is the HTTP method. Upstream counts every verb but get, list and watch as mutating.
         let reads = matches!(info.verb, "get" | "list" | "watch");
-        let (class, limit, kind) = match reads {
-            true => (&self.reads, self.limits.reads, Kind::Reads),
-            false => (&self.writes, self.limits.writes, Kind::Writes),
+        let (usage, limit, kind) = match reads {
+            true => (&self.reads, self.limits.reads, UsageKind::Reads),
+            false => (&self.writes, self.limits.writes, UsageKind::Writes),
         };
-        seat(class, kind, limit, Standing::of(user, info), Str::new(&user.name), 1)
+        seat(usage, kind, limit, Allowance::of(user, info), Str::new(&user.name), 1)
     }
 
     /// Takes room for a body of at most `length` bytes that is about to be read. The bound is as many bodies of full length (`max`) as mutating
     /// requests may be in flight, the memory that they would need if each body were read while its request held a seat.
-    pub(crate) fn body(&self, user: &UserInfo, info: &RequestInfo, length: usize, max: usize) -> Result<Seat, Full> {
+    pub(crate) fn body(
+        &self,
+        user: &UserInfo,
+        info: &RequestInfo,
+        length: usize,
+        max: usize,
+    ) -> Result<Seat, LimitReached> {
         let limit = match self.limits.writes {
             0 => 0,
             writes => writes.max(MIN_FULL_BODIES).saturating_mul(max.max(MIN_BODY_BYTES)),
         };
         let weight = length.min(max).max(MIN_BODY_BYTES);
-        seat(&self.bodies, Kind::Bodies, limit, Standing::of(user, info), Str::new(&user.name), weight)
+        seat(&self.bodies, UsageKind::Bodies, limit, Allowance::of(user, info), Str::new(&user.name), weight)
     }
 }
 
 fn seat(
-    class: &Arc<Mutex<Class>>,
-    kind: Kind,
+    usage: &Arc<Mutex<Usage>>,
+    kind: UsageKind,
     limit: usize,
-    standing: Standing,
+    allowance: Allowance,
     user: Str,
     weight: usize,
-) -> Result<Seat, Full> {
+) -> Result<Seat, LimitReached> {
     let held = {
-        let mut class = class.lock();
-        if !class.enter(limit, standing, &user, weight, clock::now()) {
-            return Err(Full);
+        let mut usage = usage.lock();
+        if !usage.enter(limit, allowance, &user, weight, clock::now()) {
+            return Err(LimitReached);
         }
-        class.held
+        usage.held
     };
-    show(kind, held);
-    Ok(Seat { class: Arc::clone(class), kind, standing, user, weight })
+    publish(kind, held);
+    Ok(Seat { usage: Arc::clone(usage), kind, allowance, user, weight })
 }
 
 /// Returns the 429 answer to a request beyond the limit, with upstream's text.
@@ -359,36 +365,36 @@ mod tests {
 
     #[test]
     fn who_holds_much_gets_no_more_while_another_waits() {
-        let (mut class, now) = (Class::default(), clock::now());
+        let (mut usage, now) = (Usage::default(), clock::now());
         let (greedy, modest) = (Str::new("greedy"), Str::new("modest"));
-        let enters = |class: &mut Class, user: &Str, now| class.enter(400, Standing::Ordinary, user, 1, now);
-        let held = (0..400).filter(|_| enters(&mut class, &greedy, now)).count();
+        let enters = |usage: &mut Usage, user: &Str, now| usage.enter(400, Allowance::Ordinary, user, 1, now);
+        let held = (0..400).filter(|_| enters(&mut usage, &greedy, now)).count();
         assert_eq!(held, 225, "alone it leaves room for the next one");
-        assert_eq!((0..400).filter(|_| enters(&mut class, &modest, now)).count(), 75, "which gets in without waiting");
-        class.leave(Standing::Ordinary, &greedy, 1);
-        assert!(!enters(&mut class, &greedy, now), "what comes free is for who has less");
-        assert!(enters(&mut class, &modest, now));
+        assert_eq!((0..400).filter(|_| enters(&mut usage, &modest, now)).count(), 75, "which gets in without waiting");
+        usage.leave(Allowance::Ordinary, &greedy, 1);
+        assert!(!enters(&mut usage, &greedy, now), "what comes free is for who has less");
+        assert!(enters(&mut usage, &modest, now));
         for _ in 0..75 {
-            class.leave(Standing::Ordinary, &modest, 1);
+            usage.leave(Allowance::Ordinary, &modest, 1);
         }
         for _ in 0..85 {
-            class.leave(Standing::Ordinary, &greedy, 1);
+            usage.leave(Allowance::Ordinary, &greedy, 1);
         }
-        assert_eq!(class.users.get(&greedy), Some(&139));
-        assert_eq!((0..400).filter(|_| enters(&mut class, &greedy, now)).count(), 11, "up to its half");
+        assert_eq!(usage.users.get(&greedy), Some(&139));
+        assert_eq!((0..400).filter(|_| enters(&mut usage, &greedy, now)).count(), 11, "up to its half");
         let later = now + 2 * REFUSED_USER_TTL;
-        class.leave(Standing::Ordinary, &modest, 1);
-        assert_eq!((0..400).filter(|_| enters(&mut class, &greedy, later)).count(), 75, "nobody waits any more");
+        usage.leave(Allowance::Ordinary, &modest, 1);
+        assert_eq!((0..400).filter(|_| enters(&mut usage, &greedy, later)).count(), 75, "nobody waits any more");
     }
 
     #[test]
     fn users_that_are_refused_cost_no_memory_without_bound() {
-        let (mut class, now) = (Class::default(), clock::now());
-        class.held = 300;
+        let (mut usage, now) = (Usage::default(), clock::now());
+        usage.held = 300;
         for n in 0..10_000 {
-            assert!(!class.enter(400, Standing::Ordinary, &Str::new(format!("user-{n}")), 1, now));
+            assert!(!usage.enter(400, Allowance::Ordinary, &Str::new(format!("user-{n}")), 1, now));
         }
-        assert_eq!((class.refused.len(), class.users.len()), (MAX_REFUSED_USERS, 0));
+        assert_eq!((usage.refused.len(), usage.users.len()), (MAX_REFUSED_USERS, 0));
     }
 
     #[test]

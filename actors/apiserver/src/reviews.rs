@@ -45,7 +45,7 @@ pub(crate) async fn answer(server: &Server, caller: &Caller, target: &Target<'_>
             let attempt = Attempt::new(server, caller, &named, Operation::Create, options.dry_run);
             let attempt = Attempt { object: Some(obj), ..attempt };
             let pod = Target::new(pods, "binding", target.namespace, &name);
-            pipeline::run(attempt, binding::Posted { pod, options: &options }).await
+            pipeline::run(attempt, binding::PostedBinding { pod, options: &options }).await
         }
         (_, Call::Create(mut obj, options)) => {
             // A review passes the same stages as a new object, up to the commit.

@@ -50,13 +50,13 @@ async fn post(
     let attempt = Attempt::new(server, caller, target, Operation::Create, options.dry_run);
     let attempt = Attempt { object: Some(body), ..attempt };
     match target.subresource {
-        "binding" => pipeline::run(attempt, binding::Posted { pod: *target, options }).await,
-        "eviction" => pipeline::run(attempt, eviction::Posted::new(options)).await,
+        "binding" => pipeline::run(attempt, binding::PostedBinding { pod: *target, options }).await,
+        "eviction" => pipeline::run(attempt, eviction::PostedEviction::new(options)).await,
         _ if seeded_bug!("token_without_admission") => {
             let attempt = Attempt { shown: Shown::NotAgain, ..attempt };
-            pipeline::run(attempt, token::Posted::new(options)).await
+            pipeline::run(attempt, token::PostedTokenRequest::new(options)).await
         }
-        _ => pipeline::run(attempt, token::Posted::new(options)).await,
+        _ => pipeline::run(attempt, token::PostedTokenRequest::new(options)).await,
     }
 }
 

@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 use super::coalesce::Coalesce;
-use super::newcomers::{Newcomer, Newcomers};
 use super::service;
+use super::unauthenticated::{UnauthenticatedConnection, UnauthenticatedConnections};
 use crate::server::Server;
 use crate::streaming::Remote;
 
@@ -58,7 +58,12 @@ impl Socket {
 pub async fn run(ctx: LoopCtx, socket: Socket, tls: TlsAcceptor, server: Server) -> Result<(), Failure> {
     // A closed socket is not opened again: the process is shutting down.
     let Some(listening) = socket.get() else { return Ok(()) };
-    let acceptor = Acceptor { ctx: ctx.clone(), tls, server: server.clone(), newcomers: Newcomers::default() };
+    let acceptor = Acceptor {
+        ctx: ctx.clone(),
+        tls,
+        server: server.clone(),
+        unauthenticated: UnauthenticatedConnections::default(),
+    };
     while let Some(accepted) = ctx.or_stop(listening.accept()).await {
         acceptor.admit(accepted).await;
     }
@@ -116,7 +121,7 @@ struct Acceptor {
     ctx: LoopCtx,
     tls: TlsAcceptor,
     server: Server,
-    newcomers: Newcomers,
+    unauthenticated: UnauthenticatedConnections,
 }
 
 impl Acceptor {
@@ -130,15 +135,16 @@ impl Acceptor {
                     tracing::debug!(%from, open, "connection refused: there are as many as --max-connections allows");
                     return;
                 }
-                let Some(newcomer) = self.newcomers.enter(from.ip(), most) else {
+                let Some(unauthenticated) = self.unauthenticated.enter(from.ip(), most) else {
                     crate::metrics::connection_refused();
                     tracing::debug!(%from, "connection refused: too many from its address have not authenticated");
                     return;
                 };
                 let (tls, server, gate) = (self.tls.clone(), self.server.clone(), self.ctx.gate().clone());
                 // The gate is open as long as the acceptor exists.
-                let _ =
-                    self.ctx.spawn("connection", async move { connection(&gate, stream, newcomer, tls, server).await });
+                let _ = self
+                    .ctx
+                    .spawn("connection", async move { connection(&gate, stream, unauthenticated, tls, server).await });
             }
             Err(error) => {
                 // Out of file descriptors, or a client that disconnected: neither ends the listener.
@@ -149,17 +155,23 @@ impl Acceptor {
     }
 }
 
-async fn connection(gate: &Gate, stream: TcpStream, newcomer: Newcomer, tls: TlsAcceptor, server: Server) {
-    let newcomer = Arc::new(newcomer);
+async fn connection(
+    gate: &Gate,
+    stream: TcpStream,
+    unauthenticated: UnauthenticatedConnection,
+    tls: TlsAcceptor,
+    server: Server,
+) {
+    let unauthenticated = Arc::new(unauthenticated);
     let patience = server.config().request_timeout;
     let _ = stream.set_nodelay(true);
     let Ok(remote) = stream.peer_addr().map(Remote) else { return };
-    let shaken = tokio::select! {
+    let handshake = tokio::select! {
         biased;
-        shaken = clock::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)) => shaken,
+        handshake = clock::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)) => handshake,
         () = first_request_overdue(gate) => return,
     };
-    let stream = match shaken {
+    let stream = match handshake {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "tls handshake failed"),
         Err(_) => return tracing::debug!("tls handshake took too long"),
@@ -170,15 +182,15 @@ async fn connection(gate: &Gate, stream: TcpStream, newcomer: Newcomer, tls: Tls
     // The negotiated protocol decides, not the first bytes: a client without ALPN speaks HTTP/1.1.
     let multiplexed = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let signals = Arc::new(RequestSignals::default());
-    let (seen, whose) = (Arc::clone(&signals), Arc::clone(&newcomer));
+    let (request_signals, connection_state) = (Arc::clone(&signals), Arc::clone(&unauthenticated));
     let service = service_fn(move |mut request: Request<Incoming>| {
-        seen.first.notify_one();
+        request_signals.first.notify_one();
         if multiplexed && (server.state().is_refusing() || occurs(server.config().goaway_chance)) {
-            seen.goaway.notify_one();
+            request_signals.goaway.notify_one();
         }
         let (server, peer) = (server.clone(), peer.clone());
         request.extensions_mut().insert(remote);
-        request.extensions_mut().insert(Arc::clone(&whose));
+        request.extensions_mut().insert(Arc::clone(&connection_state));
         async move { Ok::<_, std::convert::Infallible>(service::serve(&server, peer.as_deref(), request).await) }
     });
     if multiplexed {
@@ -195,14 +207,14 @@ async fn connection(gate: &Gate, stream: TcpStream, newcomer: Newcomer, tls: Tls
                 biased;
                 () = gate.cancelled() => {}
                 () = signals.goaway.notified() => {}
-                () = newcomer.overdue(Duration::ZERO) => {}
+                () = unauthenticated.overdue(Duration::ZERO) => {}
             }
         };
         tokio::select! {
             biased;
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
             // The client has got a GOAWAY, and the requests that it may have begun before have had their time.
-            () = newcomer.overdue(patience) => tracing::debug!("connection ended: nobody authenticated"),
+            () = unauthenticated.overdue(patience) => tracing::debug!("connection ended: nobody authenticated"),
         }
     } else {
         let mut builder = http1::Builder::new();

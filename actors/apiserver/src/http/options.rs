@@ -246,8 +246,8 @@ pub fn write(query: &Query, kind: &str, apply: bool) -> Result<WriteOptions, Sta
 /// 422 for unknown policies and policies that exclude one another.
 pub fn delete(query: &Query, body: Option<&Obj>) -> Result<DeleteOptions, Status> {
     let asked = match body {
-        Some(body) => Deletion::of_body(body)?,
-        None => Deletion::of_query(query)?,
+        Some(body) => RawDeleteOptions::of_body(body)?,
+        None => RawDeleteOptions::of_query(query)?,
     };
     let mut errors = ErrorList::default();
     let policy = asked.policy.as_deref();
@@ -279,7 +279,7 @@ pub fn delete(query: &Query, body: Option<&Obj>) -> Result<DeleteOptions, Status
 
 /// The options of a deletion as the client sent them.
 #[derive(Default)]
-struct Deletion {
+struct RawDeleteOptions {
     grace: Option<i64>,
     policy: Option<String>,
     orphan: Option<bool>,
@@ -288,7 +288,7 @@ struct Deletion {
     resource_version: Option<Revision>,
 }
 
-impl Deletion {
+impl RawDeleteOptions {
     fn of_body(body: &Obj) -> Result<Self, Status> {
         let Some(view) = body.view::<View<'_>>() else { return Err(Status::internal_error("no DeleteOptions")) };
         let preconditions = view.preconditions();

@@ -16,9 +16,9 @@ use oarlock_schema::{Str, resource};
 
 use super::accept::Wanted;
 use super::initial::Initial;
-use super::newcomers::Newcomer;
 use super::options::{self, Query};
 use super::request_info::{self, RequestInfo, Slashes};
+use super::unauthenticated::UnauthenticatedConnection;
 use super::{Body, body, deprecated, plain, respond, routes, snapshot, stream, text};
 use crate::caller::Caller;
 use crate::server::Server;
@@ -47,9 +47,9 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
         Err(status) => return respond::status(&status, accept.as_deref()),
     };
     if user.name != ANONYMOUS
-        && let Some(newcomer) = request.extensions().get::<Arc<Newcomer>>()
+        && let Some(connection) = request.extensions().get::<Arc<UnauthenticatedConnection>>()
     {
-        newcomer.known();
+        connection.mark_authenticated();
     }
     let fence = match claim(request.headers()) {
         Ok(fence) => fence,
@@ -68,7 +68,7 @@ pub async fn serve(server: &Server, peer: Option<&PeerCertificates>, mut request
     let mut response = match handle(server, &caller, &info, request, accept.as_deref()).await {
         Ok(response) => response,
         Err(Refused::Status(status)) => respond::status(&status, accept.as_deref()),
-        Err(Refused::Full) => inflight::refusal(),
+        Err(Refused::LimitReached) => inflight::refusal(),
     };
     for text in caller.take_warnings() {
         if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", oarlock_meta::quote::quote(&text))) {
@@ -93,7 +93,7 @@ enum Refused {
     /// The request itself failed.
     Status(Status),
     /// Too many requests are in flight.
-    Full,
+    LimitReached,
 }
 
 impl From<Status> for Refused {
@@ -102,9 +102,9 @@ impl From<Status> for Refused {
     }
 }
 
-impl From<inflight::Full> for Refused {
-    fn from(_: inflight::Full) -> Self {
-        Self::Full
+impl From<inflight::LimitReached> for Refused {
+    fn from(_: inflight::LimitReached) -> Self {
+        Self::LimitReached
     }
 }
 
@@ -124,21 +124,25 @@ fn shutting_down() -> Response<Body> {
     response
 }
 
-type Known = (Arc<UserInfo>, Option<String>);
+type AuthenticatedUser = (Arc<UserInfo>, Option<String>);
 
-fn authenticate(server: &Server, peer: Option<&PeerCertificates>, headers: &HeaderMap) -> Result<Known, Status> {
+fn authenticate(
+    server: &Server,
+    peer: Option<&PeerCertificates>,
+    headers: &HeaderMap,
+) -> Result<AuthenticatedUser, Status> {
     let now = clock::wall().as_second();
     let known = server.authenticators().authenticate(peer, headers, now).map_err(|refused| {
         tracing::debug!(reasons = ?refused.reasons, "unable to authenticate the request");
         Status::unauthorized("Unauthorized")
     })?;
-    let Some(wish) = impersonation::requested(headers)? else {
+    let Some(impersonated) = impersonation::requested(headers)? else {
         return Ok((known.user, known.warning.map(str::to_owned)));
     };
-    for check in &wish.checks {
+    for check in &impersonated.checks {
         server.authorize(&check.attributes(&known.user))?;
     }
-    Ok((Arc::new(wish.user), known.warning.map(str::to_owned)))
+    Ok((Arc::new(impersonated.user), known.warning.map(str::to_owned)))
 }
 
 /// Parses the claim under which the request writes.
@@ -233,7 +237,7 @@ async fn on_resource(
         None => server.inflight().enter(&caller.user, info)?,
     };
     let (lanes, user, deadline) = (server.large().clone(), Str::new(&caller.user.name), caller.deadline);
-    let always = inflight::is_system(&caller.user);
+    let exempt = inflight::is_system(&caller.user);
     let [subresource, namespace, name] = [target.subresource, target.namespace, target.name].map(Str::new);
     if !is_large(server, &target, &asked, &body) {
         let call = asked.call(&target, &body, &query, caller)?;
@@ -242,7 +246,7 @@ async fn on_resource(
             return Ok(respond::reply(reply, &target, &wanted)?);
         }
         let work = async move { respond::reply(reply, &Target::new(row, &subresource, &namespace, &name), &wanted) };
-        return Ok(Box::pin(lanes.run(&user, always, deadline, work)).await?);
+        return Ok(Box::pin(lanes.run(&user, exempt, deadline, work)).await?);
     }
     let (server, caller) = (server.clone(), Arc::clone(caller));
     let work = async move {
@@ -252,7 +256,7 @@ async fn on_resource(
         respond::reply(reply, &target, &wanted)
     };
     // Boxed: the future is several times the size of all others here, and every request's future would have room for it.
-    Ok(Box::pin(lanes.run(&user, always, deadline, work)).await?)
+    Ok(Box::pin(lanes.run(&user, exempt, deadline, work)).await?)
 }
 
 /// Reads a body before the request has a seat: a client that sends slowly uses up its own room for bodies, not the seats that others wait for.

@@ -23,7 +23,7 @@ pub const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// Encodes the frames of one watcher.
 #[derive(Clone)]
-struct Writer {
+struct FrameEncoder {
     resource: &'static Resource,
     kind: oarlock_registry::KindDef,
     wanted: Wanted,
@@ -34,7 +34,7 @@ struct Writer {
 /// Builds the answer to a watch.
 #[must_use]
 pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, initial: Option<Initial>) -> Response<Body> {
-    let writer = Writer { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
+    let writer = FrameEncoder { resource: target.resource(), kind: target.kind, wanted, headers_sent: false };
     let frames = stream::unfold((watch, writer, initial), |(mut watch, mut writer, initial)| async move {
         let deliveries = watch.next().await?;
         let mut out = BytesMut::new();
@@ -52,7 +52,7 @@ pub(super) fn watch(watch: Watch, target: &Target<'_>, wanted: Wanted, initial: 
     response
 }
 
-impl Writer {
+impl FrameEncoder {
     fn frame(&mut self, delivery: Delivery) -> Bytes {
         let result = match delivery {
             Delivery::Initial(entry) => self.event(EventKind::Added, &entry),

@@ -12,7 +12,7 @@ use crate::target::Target;
 
 /// The half of admission that is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Half {
+enum AdmissionHalf {
     Mutating,
     Judging,
 }
@@ -23,7 +23,7 @@ impl Attempt<'_> {
     /// # Errors
     /// The first refusal.
     pub(super) async fn mutate(&mut self) -> Result<(), Status> {
-        self.show(Half::Mutating).await
+        self.show(AdmissionHalf::Mutating).await
     }
 
     /// Runs the validating stages on the final object.
@@ -31,16 +31,16 @@ impl Attempt<'_> {
     /// # Errors
     /// The first refusal; 500 when a stage wants to commit a companion with an object that is not stored.
     pub(super) async fn judge(&mut self, stored: bool) -> Result<(), Status> {
-        self.show(Half::Judging).await?;
+        self.show(AdmissionHalf::Judging).await?;
         if stored || self.context.together.is_empty() {
             return Ok(());
         }
         Err(Status::internal_error("an admission stage charged for an object that is not stored"))
     }
 
-    async fn show(&mut self, half: Half) -> Result<(), Status> {
+    async fn show(&mut self, half: AdmissionHalf) -> Result<(), Status> {
         let passage =
-            Passage { server: self.server, caller: self.caller, target: self.target, operation: self.operation, half };
+            StageRun { server: self.server, caller: self.caller, target: self.target, operation: self.operation, half };
         let (object, old, context) = (&mut self.object, self.old, &mut self.context);
         let result = match self.shown {
             Shown::NotAgain => Ok(()),
@@ -49,7 +49,7 @@ impl Attempt<'_> {
                 let before = old.map(form.read).transpose()?;
                 let mut seen = object.as_ref().map(form.read).transpose()?;
                 let result = passage.pass(seen.as_mut(), before.as_ref(), context).await;
-                if let (Half::Mutating, Some(seen), Some(object)) = (half, &seen, object) {
+                if let (AdmissionHalf::Mutating, Some(seen), Some(object)) = (half, &seen, object) {
                     (form.write)(seen, object);
                 }
                 result
@@ -61,15 +61,15 @@ impl Attempt<'_> {
 }
 
 /// A request that passes through one half of the stages.
-struct Passage<'a> {
+struct StageRun<'a> {
     server: &'a Server,
     caller: &'a Caller,
     target: &'a Target<'a>,
     operation: Operation,
-    half: Half,
+    half: AdmissionHalf,
 }
 
-impl Passage<'_> {
+impl StageRun<'_> {
     async fn pass(
         &self,
         object: Option<&mut Obj>,
@@ -93,8 +93,8 @@ impl Passage<'_> {
         };
         let stages = self.server.admission();
         match self.half {
-            Half::Mutating => stages.admit(&mut attributes).await,
-            Half::Judging => stages.validate(&mut attributes).await,
+            AdmissionHalf::Mutating => stages.admit(&mut attributes).await,
+            AdmissionHalf::Judging => stages.validate(&mut attributes).await,
         }
     }
 }

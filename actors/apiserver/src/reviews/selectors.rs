@@ -81,11 +81,11 @@ pub(super) fn read(asked: ResourceAttributes<'_>) -> Selectors {
     let (fields, some_fields) = asked.field_selector().map_or((None, None), read_fields);
     let (labels, some_labels) = asked.label_selector().map_or((None, None), read_labels);
     let unread = [("fieldSelector", some_fields), ("labelSelector", some_labels)];
-    let told = unread.iter().filter_map(|(name, partly)| {
+    let texts = unread.iter().filter_map(|(name, partly)| {
         let how = if (*partly)? { "partially ignored" } else { "ignored" };
         Some(format!("{SPEC}.{name} {how} due to parse error"))
     });
-    let error = told.collect::<Vec<_>>().join("; ");
+    let error = texts.collect::<Vec<_>>().join("; ");
     Selectors { fields, labels, error }
 }
 

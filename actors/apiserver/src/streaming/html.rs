@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use super::links::Through;
+use super::links::ProxyAddresses;
 use super::tags::{Reading, Tag};
 
 /// Maximum length in bytes of a tag that is parsed.
@@ -34,7 +34,7 @@ enum At {
 #[derive(Debug)]
 pub(super) struct Rewriter<W> {
     out: W,
-    through: Through,
+    through: ProxyAddresses,
     at: At,
     /// Bytes that cannot be passed on before more input arrives.
     pending: Vec<u8>,
@@ -55,7 +55,7 @@ enum Step {
 }
 
 impl<W: Write> Rewriter<W> {
-    pub(super) fn new(out: W, through: Through) -> Self {
+    pub(super) fn new(out: W, through: ProxyAddresses) -> Self {
         Self { out, through, at: At::Text, pending: Vec::new(), reading: Reading::default(), taken: 0 }
     }
 
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     fn rewritten(html: &str, piece: usize) -> String {
-        let through = Through { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
+        let through = ProxyAddresses { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
         let mut rewriter = Rewriter::new(Vec::new(), through);
         for piece in html.as_bytes().chunks(piece) {
             rewriter.write_all(piece).unwrap();
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_tag_without_an_end_costs_no_memory_without_bound() {
-        let through = Through { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
+        let through = ProxyAddresses { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() };
         let mut rewriter = Rewriter::new(io::sink(), through);
         for _ in 0..1000 {
             rewriter.write_all(&[b'a'; 1000]).unwrap();

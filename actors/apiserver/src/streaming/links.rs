@@ -2,7 +2,7 @@
 
 /// The addresses that the rewriting of links depends on.
 #[derive(Clone, Debug)]
-pub(super) struct Through {
+pub(super) struct ProxyAddresses {
     /// Path prefix of the proxy, without a trailing slash.
     pub(super) prefix: String,
     /// Host and port of the proxied server.
@@ -20,7 +20,7 @@ struct Parts<'a> {
     rest: &'a str,
 }
 
-impl Through {
+impl ProxyAddresses {
     /// Returns the link to write instead of `link`; `None` when the link stays unchanged because it is relative or leads to another host.
     pub(super) fn link(&self, link: &str) -> Option<String> {
         let Parts { scheme, host, path, rest } = Parts::of(link)?;
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn links_to_the_same_server_lead_through_the_proxy() {
         let prefix = "/api/v1/namespaces/x/services/y/proxy";
-        let through = Through {
+        let through = ProxyAddresses {
             prefix: prefix.to_owned(),
             backend: "10.1.2.3:80".to_owned(),
             called: "cluster.example:6443".to_owned(),

@@ -93,7 +93,7 @@ pub(super) async fn serve(
     for name in &CORS {
         response.headers_mut().remove(name);
     }
-    let through = links::Through { prefix, backend: to.host(), called };
+    let through = links::ProxyAddresses { prefix, backend: to.host(), called };
     if let Some(moved) = response.headers().get(header::LOCATION) {
         // As upstream, an answer with `Location` keeps its body.
         if let Some(Ok(moved)) = moved.to_str().ok().and_then(|moved| through.link(moved)).map(HeaderValue::try_from) {
@@ -127,13 +127,13 @@ fn redirect(to: &str) -> Result<Response<Body>, Status> {
 }
 
 /// The name of a proxied object: `[scheme:]name[:port]`.
-struct Called<'a> {
+struct ProxiedName<'a> {
     https: bool,
     name: &'a str,
     port: &'a str,
 }
 
-impl<'a> Called<'a> {
+impl<'a> ProxiedName<'a> {
     fn parse(id: &'a str) -> Option<Self> {
         let parts: Vec<&str> = id.split(':').collect();
         let (scheme, name, port) = match *parts.as_slice() {
@@ -160,7 +160,7 @@ impl<'a> Called<'a> {
 async fn location(server: &Server, target: &Target<'_>) -> Result<Location, Status> {
     let plural = target.resource().plural;
     let kind = plural.trim_end_matches('s');
-    let called = Called::parse(target.name);
+    let called = ProxiedName::parse(target.name);
     let called = called.ok_or_else(|| Status::bad_request(format!("invalid {kind} request {:?}", target.name)))?;
     let target = Target { name: called.name, ..*target };
     match plural {
@@ -170,7 +170,7 @@ async fn location(server: &Server, target: &Target<'_>) -> Result<Location, Stat
     }
 }
 
-async fn pod(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn pod(server: &Server, target: &Target<'_>, called: &ProxiedName<'_>) -> Result<Location, Status> {
     let (pod, _) = pod_and_node(server, target).await?;
     let Some(pod) = pod.view::<Pod<'_>>() else { return Err(Status::internal_error("stored pod is no pod")) };
     let declared = pod.spec().containers().iter().find_map(|container| container.ports().iter().next());
@@ -181,7 +181,7 @@ async fn pod(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Resul
     Ok(Location::Address { https: called.https, host, port, at })
 }
 
-async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn service(server: &Server, target: &Target<'_>, called: &ProxiedName<'_>) -> Result<Location, Status> {
     let name = called.name;
     let mut port = called.port.to_owned();
     if let Ok(number) = port.parse::<i64>() {
@@ -227,7 +227,7 @@ async fn service(server: &Server, target: &Target<'_>, called: &Called<'_>) -> R
     Ok(Location::Address { https: called.https, host: address.ip().to_owned(), port: *port, at })
 }
 
-async fn node(server: &Server, target: &Target<'_>, called: &Called<'_>) -> Result<Location, Status> {
+async fn node(server: &Server, target: &Target<'_>, called: &ProxiedName<'_>) -> Result<Location, Status> {
     let kubelets = server.kubelets();
     let node = called.name.to_owned();
     if called.port.is_empty() && kubelets.local(called.name).is_some() {
@@ -261,10 +261,12 @@ mod tests {
 
     #[test]
     fn names_may_say_scheme_and_port() {
-        let called = Called::parse("https:web:8443").unwrap();
+        let called = ProxiedName::parse("https:web:8443").unwrap();
         assert_eq!((called.https, called.name, called.port), (true, "web", "8443"));
         assert!(
-            Called::parse("ftp:web:1").is_none() && Called::parse(":1").is_none() && Called::parse("a:b:c:d").is_none()
+            ProxiedName::parse("ftp:web:1").is_none()
+                && ProxiedName::parse(":1").is_none()
+                && ProxiedName::parse("a:b:c:d").is_none()
         );
     }
 }

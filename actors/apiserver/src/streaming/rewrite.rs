@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 
 use super::html::Rewriter;
-use super::links::Through;
+use super::links::ProxyAddresses;
 use crate::http::{Body, BodyError};
 
 /// Maximum number of input bytes per step. A decoder takes less when its output buffer of 32 KiB is full.
@@ -22,19 +22,19 @@ const STEP_BYTES: usize = 4 << 10;
 const YIELD_AFTER_BYTES: u64 = 64 << 10;
 
 /// Returns the answer with its links rewritten if it is HTML in a known encoding, otherwise unchanged.
-pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body> {
+pub(super) fn html(response: Response<Body>, through: ProxyAddresses) -> Response<Body> {
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("");
     let media = text(header::CONTENT_TYPE).split(';').next().unwrap_or("").trim();
     if !media.eq_ignore_ascii_case("text/html") {
         return response;
     }
-    let pipe = match text(header::CONTENT_ENCODING) {
-        "" => Pipe::Plain(Rewriter::new(Vec::new(), through)),
+    let codec = match text(header::CONTENT_ENCODING) {
+        "" => Codec::Plain(Rewriter::new(Vec::new(), through)),
         "gzip" => {
             let encoder = GzEncoder::new(Vec::new(), Compression::default());
-            Pipe::Gzip(Box::new(MultiGzDecoder::new(Rewriter::new(encoder, through))))
+            Codec::Gzip(Box::new(MultiGzDecoder::new(Rewriter::new(encoder, through))))
         }
-        "deflate" => Pipe::Unknown(through),
+        "deflate" => Codec::Unknown(through),
         encoding => {
             tracing::debug!(encoding, "links of an answer are not rewritten: its encoding is not known");
             return response;
@@ -42,28 +42,28 @@ pub(super) fn html(response: Response<Body>, through: Through) -> Response<Body>
     };
     let (mut parts, body) = response.into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
-    let begun = Passing { body, rest: Bytes::new(), pipe: Some(pipe), turn: 0 };
-    let frames = stream::unfold(begun, |mut passing| async move {
-        let next = passing.next().await?;
-        Some((next.map(Frame::data), passing))
+    let initial = Rewriting { body, rest: Bytes::new(), codec: Some(codec), since_yield: 0 };
+    let frames = stream::unfold(initial, |mut rewriting| async move {
+        let next = rewriting.next().await?;
+        Some((next.map(Frame::data), rewriting))
     });
     Response::from_parts(parts, StreamBody::new(frames).boxed_unsync())
 }
 
 /// The decoder, filter and encoder of an answer.
-enum Pipe {
+enum Codec {
     Plain(Rewriter<Vec<u8>>),
     Gzip(Box<MultiGzDecoder<Rewriter<GzEncoder<Vec<u8>>>>>),
     /// `deflate`: zlib by the standard, but upstream and some servers send raw deflate; the first byte distinguishes them.
-    Unknown(Through),
+    Unknown(ProxyAddresses),
     Zlib(Box<ZlibDecoder<Rewriter<ZlibEncoder<Vec<u8>>>>>),
     Deflate(Box<DeflateDecoder<Rewriter<DeflateEncoder<Vec<u8>>>>>),
 }
 
-impl Pipe {
+impl Codec {
     /// Processes some bytes of a chunk and returns the output.
     fn write(self, part: &[u8]) -> io::Result<Written> {
-        let mut pipe = match self {
+        let mut codec = match self {
             // 0x78 means method 8 with a window of 32 KiB. A raw stream with this byte would begin with a stored block with padding.
             Self::Unknown(through) if part.first() == Some(&0x78) => {
                 let encoder = ZlibEncoder::new(Vec::new(), Compression::default());
@@ -75,21 +75,21 @@ impl Pipe {
             }
             known => known,
         };
-        let before = pipe.page();
+        let before = codec.page();
         // Only one step per call, since a step makes at most a full buffer of output.
-        let (taken, out) = match &mut pipe {
+        let (taken, out) = match &mut codec {
             Self::Plain(rewriter) => (rewriter.write(part)?, rewriter.get_mut()),
             Self::Gzip(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
             Self::Zlib(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
             Self::Deflate(decoder) => (decoder.write(part)?, decoder.get_mut().get_mut().get_mut()),
-            Self::Unknown(_) => return Err(io::Error::other("an encoding that has not been told")),
+            Self::Unknown(_) => return Err(io::Error::other("the encoding is unknown")),
         };
         if taken == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         let out = std::mem::take(out);
-        let page = pipe.page() - before;
-        Ok(Written { pipe, taken, out, page })
+        let page = codec.page() - before;
+        Ok(Written { codec, taken, out, page })
     }
 
     /// Returns the number of page bytes so far.
@@ -117,7 +117,7 @@ impl Pipe {
 
 /// The result of one step.
 struct Written {
-    pipe: Pipe,
+    codec: Codec,
     /// Number of input bytes used.
     taken: usize,
     out: Vec<u8>,
@@ -126,40 +126,40 @@ struct Written {
 }
 
 /// An answer that is being rewritten.
-struct Passing {
+struct Rewriting {
     body: Body,
     /// Input that has arrived but has not been processed.
     rest: Bytes,
     /// `None` after the end.
-    pipe: Option<Pipe>,
+    codec: Option<Codec>,
     /// Number of page bytes since the task last yielded.
-    turn: u64,
+    since_yield: u64,
 }
 
-impl Passing {
+impl Rewriting {
     async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
         loop {
-            if self.turn >= YIELD_AFTER_BYTES {
-                self.turn = 0;
+            if self.since_yield >= YIELD_AFTER_BYTES {
+                self.since_yield = 0;
                 tokio::task::yield_now().await;
             }
-            let pipe = self.pipe.take()?;
+            let codec = self.codec.take()?;
             while self.rest.is_empty() {
                 match self.body.frame().await {
-                    None => return end(pipe.finish()),
+                    None => return end(codec.finish()),
                     Some(Err(error)) => return Some(Err(error)),
                     Some(Ok(frame)) => self.rest = frame.into_data().unwrap_or_default(),
                 }
             }
             let part = self.rest.get(..self.rest.len().min(STEP_BYTES)).unwrap_or_default();
-            let Written { pipe, taken, out, page } = match pipe.write(part) {
+            let Written { codec, taken, out, page } = match codec.write(part) {
                 Ok(written) => written,
                 Err(error) => return end(Err(error)),
             };
             self.rest.advance(taken.min(self.rest.len()));
-            self.pipe = Some(pipe);
+            self.codec = Some(codec);
             // Compressed bytes that yield no page bytes are work too.
-            self.turn += page.max(taken as u64);
+            self.since_yield += page.max(taken as u64);
             if !out.is_empty() {
                 return Some(Ok(out.into()));
             }
@@ -188,8 +188,8 @@ mod tests {
     use super::*;
     use crate::http::full;
 
-    fn through() -> Through {
-        Through { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() }
+    fn through() -> ProxyAddresses {
+        ProxyAddresses { prefix: "/p".to_owned(), backend: "b:80".to_owned(), called: "c".to_owned() }
     }
 
     fn answer(media: &str, encoding: &str, body: Vec<u8>) -> Response<Body> {
@@ -258,9 +258,9 @@ mod tests {
             encoder.write_all(&[b' '; 1024]).unwrap();
         }
         encoder.finish().unwrap();
-        let mut passing = html(answer("text/html", "gzip", body), through()).into_body();
+        let mut rewriting = html(answer("text/html", "gzip", body), through()).into_body();
         let mut largest = 0;
-        while let Some(frame) = passing.frame().await {
+        while let Some(frame) = rewriting.frame().await {
             largest = largest.max(frame.unwrap().into_data().unwrap().len());
         }
         assert!(largest < 1 << 20, "{largest}");

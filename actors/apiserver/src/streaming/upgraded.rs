@@ -51,7 +51,7 @@ pub(super) async fn serve(
     if node.is_empty() {
         return Err(Status::bad_request(format!("pod {} does not have a host assigned", target.name)));
     }
-    let call = Call { server: server.clone(), to: Location::kubelet(node, true), path };
+    let call = KubeletRequest { server: server.clone(), to: Location::kubelet(node, true), path };
     let headers = request.headers();
     let websocket = websocket::asked(headers);
     if websocket && target.subresource != "portforward" && websocket::protocols(headers).any(|offered| offered == V5) {
@@ -112,13 +112,13 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// A request to be sent to a kubelet.
-struct Call {
+struct KubeletRequest {
     server: Server,
     to: Location,
     path: String,
 }
 
-impl Call {
+impl KubeletRequest {
     /// Translates between WebSocket v5 of the client and SPDY of the kubelet. The client is upgraded at once; later errors are sent on the error
     /// channel.
     fn translate(self, mut request: Request<Incoming>, streams: Streams) -> Result<Response<Body>, Status> {

@@ -16,13 +16,13 @@ use crate::target::Target;
 use crate::verbs::update::modify;
 
 /// The source of the pipeline for a Binding that was posted to a pod or to the collection of Bindings.
-pub(crate) struct Posted<'a> {
+pub(crate) struct PostedBinding<'a> {
     /// The `binding` subresource of the pod.
     pub(crate) pod: Target<'a>,
     pub(crate) options: &'a WriteOptions,
 }
 
-impl Source for Posted<'_> {
+impl Source for PostedBinding<'_> {
     type Outcome = Reply;
 
     const STORED: bool = false;

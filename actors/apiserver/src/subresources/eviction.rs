@@ -24,19 +24,19 @@ use crate::verbs::update::modify;
 const RETRY_AFTER_SECONDS: u32 = 10;
 
 /// The source of the pipeline for an Eviction of the pod that the URL names.
-pub(crate) struct Posted<'a> {
+pub(crate) struct PostedEviction<'a> {
     options: &'a WriteOptions,
     /// Options of the pod's deletion, from the Eviction.
     deletion: DeleteOptions,
 }
 
-impl<'a> Posted<'a> {
+impl<'a> PostedEviction<'a> {
     pub(crate) fn new(options: &'a WriteOptions) -> Self {
         Self { options, deletion: DeleteOptions::default() }
     }
 }
 
-impl Source for Posted<'_> {
+impl Source for PostedEviction<'_> {
     type Outcome = Reply;
 
     const STORED: bool = false;

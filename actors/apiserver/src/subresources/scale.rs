@@ -57,19 +57,19 @@ pub(crate) async fn call(server: &Server, caller: &Caller, target: &Target<'_>, 
 }
 
 /// A function that makes the requested Scale, with its managed fields, from the current one.
-type Wish<'a> = &'a mut (dyn FnMut(&Obj) -> Result<Obj, Status> + Send);
+type MakeScale<'a> = &'a mut (dyn FnMut(&Obj) -> Result<Obj, Status> + Send);
 
 async fn write(
     server: &Server,
     caller: &Caller,
     target: &Target<'_>,
     options: &WriteOptions,
-    wish: Wish<'_>,
+    make_scale: MakeScale<'_>,
 ) -> Result<Reply, Status> {
     let mut change = |old: &Obj, revision: Revision| -> Result<Change, Status> {
         let mut current = scale_of(old)?;
         owners::to_scale(target, old, &mut current);
-        let scale = wish(&current)?;
+        let scale = make_scale(&current)?;
         validate(target, &scale)?;
         check_uid(target, scale.meta().uid(), old.meta().uid())?;
         let expect = change::expected(target, &scale)?.filter(|asked| *asked != revision);

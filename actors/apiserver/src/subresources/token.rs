@@ -16,17 +16,17 @@ use crate::server::Server;
 use crate::target::Target;
 
 /// The source of the pipeline for a TokenRequest for the ServiceAccount that the URL names.
-pub(crate) struct Posted<'a> {
+pub(crate) struct PostedTokenRequest<'a> {
     options: &'a WriteOptions,
 }
 
-impl<'a> Posted<'a> {
+impl<'a> PostedTokenRequest<'a> {
     pub(crate) fn new(options: &'a WriteOptions) -> Self {
         Self { options }
     }
 }
 
-impl Source for Posted<'_> {
+impl Source for PostedTokenRequest<'_> {
     type Outcome = Reply;
 
     const STORED: bool = false;

@@ -41,7 +41,7 @@ pub async fn create(
     identity::fit_namespace(target, &mut obj)?;
     identity::forget_system_fields(&mut obj);
     oarlock_apis::default(&mut obj);
-    let request = Creating { server, caller, target, options, managed: false };
+    let request = CreateRequest { server, caller, target, options, managed: false };
     request.create(&obj).await
 }
 
@@ -63,13 +63,13 @@ pub async fn create_applied(
         meta.clear_resource_version();
     }
     oarlock_apis::default(&mut obj);
-    let request = Creating { server, caller, target, options, managed: true };
+    let request = CreateRequest { server, caller, target, options, managed: true };
     request.create(&obj).await
 }
 
 /// A request to create an object.
 #[derive(Clone, Copy)]
-struct Creating<'a> {
+struct CreateRequest<'a> {
     server: &'a Server,
     caller: &'a Caller,
     target: &'a Target<'a>,
@@ -78,7 +78,7 @@ struct Creating<'a> {
     managed: bool,
 }
 
-impl Creating<'_> {
+impl CreateRequest<'_> {
     async fn create(&self, obj: &Obj) -> Result<Arc<Entry>, Status> {
         let Self { server, caller, target, options, managed } = *self;
         let may_generate = obj.meta().name().is_empty() && !obj.meta().generate_name().is_empty();
@@ -89,7 +89,7 @@ impl Creating<'_> {
                 object: Some(obj.clone()),
                 ..Attempt::new(server, caller, target, Operation::Create, options.dry_run)
             };
-            let source = Creation { options, managed, generated: false, stated: Revision::ZERO };
+            let source = CreateSource { options, managed, generated: false, stated: Revision::ZERO };
             taken_name = match pipeline::run(attempt, source).await? {
                 Created::Done(entry) => return Ok(entry),
                 Created::Taken { name, generated: false } => return Err(taken(server, target, &name)),
@@ -107,7 +107,7 @@ impl Creating<'_> {
 }
 
 /// The source of the pipeline for a new object.
-struct Creation<'a> {
+struct CreateSource<'a> {
     options: &'a WriteOptions,
     managed: bool,
     /// Whether the server generated the object's name.
@@ -128,7 +128,7 @@ enum Created {
     CompanionChanged,
 }
 
-impl Source for Creation<'_> {
+impl Source for CreateSource<'_> {
     type Outcome = Created;
 
     fn own(&mut self, attempt: &mut Attempt<'_>) -> Result<(), Status> {

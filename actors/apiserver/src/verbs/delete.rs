@@ -24,7 +24,7 @@ const CONFLICT_RETRIES: usize = 100;
 #[derive(Debug)]
 pub enum Deleted {
     /// The object has been removed; its last state.
-    Gone(Arc<Entry>),
+    Removed(Arc<Entry>),
     /// The object waits for its grace period, finalizers or dependents.
     Pending(Arc<Entry>),
 }
@@ -72,7 +72,7 @@ async fn delete_object(
             shown,
             ..Attempt::new(server, caller, target, Operation::Delete, options.dry_run)
         };
-        let source = Deletion { entry: &entry, options, plan: Plan::Pending };
+        let source = DeleteSource { entry: &entry, options, plan: Plan::Pending };
         if let Some(deleted) = pipeline::run(attempt, source).await? {
             return Ok(deleted);
         }
@@ -81,14 +81,14 @@ async fn delete_object(
 }
 
 /// The source of the pipeline for a deletion.
-struct Deletion<'a> {
+struct DeleteSource<'a> {
     /// The stored object.
     entry: &'a Arc<Entry>,
     options: &'a DeleteOptions,
     plan: Plan,
 }
 
-impl Source for Deletion<'_> {
+impl Source for DeleteSource<'_> {
     /// `None` when the stored object has changed meanwhile.
     type Outcome = Option<Deleted>;
 
@@ -128,7 +128,7 @@ impl Source for Deletion<'_> {
                 newest.then(|| Arc::clone(self.entry))
             }
         };
-        Ok(entry.map(if self.plan == Plan::Remove { Deleted::Gone } else { Deleted::Pending }))
+        Ok(entry.map(if self.plan == Plan::Remove { Deleted::Removed } else { Deleted::Pending }))
     }
 }
 

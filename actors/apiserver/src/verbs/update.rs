@@ -29,7 +29,7 @@ pub enum Updated {
     /// The object has been changed, or needed no change.
     Changed(Arc<Entry>),
     /// The object has been removed, because the change took its last finalizer away; its last state.
-    Gone(Arc<Entry>),
+    Removed(Arc<Entry>),
 }
 
 impl Updated {
@@ -37,7 +37,7 @@ impl Updated {
     #[must_use]
     pub fn entry(self) -> Arc<Entry> {
         match self {
-            Self::Changed(entry) | Self::Gone(entry) => entry,
+            Self::Changed(entry) | Self::Removed(entry) => entry,
         }
     }
 }
@@ -99,7 +99,7 @@ pub async fn modify(
             shown: if trusted { Shown::NotAgain } else { Shown::of(target) },
             ..Attempt::new(server, caller, target, Operation::Update, options.dry_run)
         };
-        let source = Modification { entry: &entry, options, expect, managed, trusted, last: None };
+        let source = UpdateSource { entry: &entry, options, expect, managed, trusted, last: None };
         if let Some(updated) = pipeline::run(attempt, source).await? {
             return Ok(updated);
         }
@@ -112,7 +112,7 @@ fn modified(target: &Target<'_>) -> Status {
 }
 
 /// The source of the pipeline for a change of an object.
-struct Modification<'a> {
+struct UpdateSource<'a> {
     /// The stored object.
     entry: &'a Arc<Entry>,
     options: &'a WriteOptions,
@@ -123,7 +123,7 @@ struct Modification<'a> {
     last: Option<Arc<Entry>>,
 }
 
-impl Source for Modification<'_> {
+impl Source for UpdateSource<'_> {
     /// `None` when the stored object, or an object that would have been committed together with it, has changed meanwhile.
     type Outcome = Option<Updated>;
 
@@ -182,7 +182,7 @@ impl Source for Modification<'_> {
             return Ok(newest.then(|| Updated::Changed(Arc::clone(self.entry))));
         };
         match (pipeline::commit(&mut attempt, write).await?, self.last) {
-            (Commit::Done(_), Some(last)) => Ok(Some(Updated::Gone(last))),
+            (Commit::Done(_), Some(last)) => Ok(Some(Updated::Removed(last))),
             (Commit::Done(entry), None) => Ok(Some(Updated::Changed(entry))),
             (Commit::Conflict { own }, last) if self.expect.is_some() && (own || last.is_some()) => {
                 Err(modified(attempt.target))

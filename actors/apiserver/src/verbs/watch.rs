@@ -251,8 +251,8 @@ impl Watch {
             if self.ends.passed() {
                 self.over = true;
                 // A last bookmark lets the client continue at this revision.
-                let told = cursor.progress();
-                return self.bookmark(told).map(|bookmark| vec![bookmark]);
+                let reached = cursor.progress();
+                return self.bookmark(reached).map(|bookmark| vec![bookmark]);
             }
             let next = tokio::select! {
                 biased;

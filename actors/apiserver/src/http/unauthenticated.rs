@@ -22,22 +22,22 @@ type Counts = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
 
 /// Number of connections of each address over which no client has authenticated yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Newcomers(Counts);
+pub(super) struct UnauthenticatedConnections(Counts);
 
-/// One unauthenticated connection, counted until a request over it is authenticated or the value is dropped.
+/// One unauthenticated connection, counted_address until a request over it is authenticated or the value is dropped.
 #[derive(Debug)]
-pub(super) struct Newcomer {
-    place: Mutex<Option<Place>>,
-    known: watch::Sender<bool>,
+pub(super) struct UnauthenticatedConnection {
+    slot: Mutex<Option<Slot>>,
+    authenticated: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
-struct Place {
+struct Slot {
     counts: Counts,
     address: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut counts = self.counts.lock();
         if let Some(count) = counts.get_mut(&self.address) {
@@ -49,8 +49,8 @@ impl Drop for Place {
     }
 }
 
-/// Returns the address under which a connection is counted: one host can choose from a whole /64 of IPv6 addresses. `None` for an exempt address.
-fn counted(from: IpAddr) -> Option<IpAddr> {
+/// Returns the address under which a connection is counted_address: one host can choose from a whole /64 of IPv6 addresses. `None` for an exempt address.
+fn counted_address(from: IpAddr) -> Option<IpAddr> {
     let address = match from.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
         other => other,
@@ -58,10 +58,10 @@ fn counted(from: IpAddr) -> Option<IpAddr> {
     (!address.is_loopback()).then_some(address)
 }
 
-impl Newcomers {
+impl UnauthenticatedConnections {
     /// Counts one more connection; `None` when its address has too many, given a bound of `most` connections in all (0: no bound).
-    pub(super) fn enter(&self, from: IpAddr, most: usize) -> Option<Newcomer> {
-        let place = match counted(from).filter(|_| most > 0) {
+    pub(super) fn enter(&self, from: IpAddr, most: usize) -> Option<UnauthenticatedConnection> {
+        let slot = match counted_address(from).filter(|_| most > 0) {
             None => None,
             Some(address) => {
                 let mut counts = self.0.lock();
@@ -71,26 +71,29 @@ impl Newcomers {
                     return None;
                 }
                 *count += 1;
-                Some(Place { counts: Arc::clone(&self.0), address })
+                Some(Slot { counts: Arc::clone(&self.0), address })
             }
         };
-        Some(Newcomer { place: Mutex::new(place), known: watch::Sender::new(false) })
+        Some(UnauthenticatedConnection { slot: Mutex::new(slot), authenticated: watch::Sender::new(false) })
     }
 }
 
-impl Newcomer {
+impl UnauthenticatedConnection {
     /// Marks the connection as authenticated.
-    pub(super) fn known(&self) {
-        if !self.known.send_replace(true) {
-            let place = self.place.lock().take();
-            drop(place);
+    pub(super) fn mark_authenticated(&self) {
+        if !self.authenticated.send_replace(true) {
+            let slot = self.slot.lock().take();
+            drop(slot);
         }
     }
 
     /// Waits until the time for authentication and then `patience` are over; never returns once a request has been authenticated.
     pub(super) async fn overdue(&self, patience: Duration) {
-        let mut known = self.known.subscribe();
-        let in_time = clock::timeout(AUTHENTICATION_TIMEOUT + patience, known.wait_for(|known| *known)).await.is_ok();
+        let mut authenticated = self.authenticated.subscribe();
+        let in_time =
+            clock::timeout(AUTHENTICATION_TIMEOUT + patience, authenticated.wait_for(|authenticated| *authenticated))
+                .await
+                .is_ok();
         if in_time {
             std::future::pending::<()>().await;
         }
@@ -103,39 +106,39 @@ mod tests {
 
     #[test]
     fn one_address_has_an_eighth_of_the_connections_until_it_authenticates() {
-        let newcomers = Newcomers::default();
-        let enter = |from: &str| newcomers.enter(from.parse().unwrap(), 80);
+        let connections = UnauthenticatedConnections::default();
+        let enter = |from: &str| connections.enter(from.parse().unwrap(), 80);
         let mut first: Vec<_> = (0..10).filter_map(|_| enter("192.0.2.1")).collect();
         assert_eq!(first.len(), 10);
         assert!(enter("192.0.2.1").is_none() && enter("::ffff:192.0.2.1").is_none(), "both are the same address");
         assert!(enter("192.0.2.2").is_some(), "and others are not");
-        first[0].known();
-        first[0].known();
+        first[0].mark_authenticated();
+        first[0].mark_authenticated();
         first.push(enter("192.0.2.1").unwrap());
         assert!(enter("192.0.2.1").is_none());
         drop(first);
-        assert!(newcomers.0.lock().is_empty(), "nothing is kept of who has gone");
+        assert!(connections.0.lock().is_empty(), "nothing is kept of who has gone");
     }
 
     #[test]
     fn a_network_of_ipv6_is_one_address_and_loopback_has_no_bound() {
-        let newcomers = Newcomers::default();
-        let enter = |from: &str| newcomers.enter(from.parse().unwrap(), 8);
+        let connections = UnauthenticatedConnections::default();
+        let enter = |from: &str| connections.enter(from.parse().unwrap(), 8);
         let _one = enter("2001:db8::1").unwrap();
         assert!(enter("2001:db8::2").is_none() && enter("2001:db8:0:1::2").is_some());
         let local: Vec<_> = ["127.0.0.1", "::1", "::ffff:127.0.0.1"].map(enter).into_iter().flatten().collect();
         assert_eq!(local.len() + usize::from(enter("127.0.0.1").is_some()), 4);
-        assert!(newcomers.enter("2001:db8::3".parse().unwrap(), 0).is_some(), "0 is no bound");
+        assert!(connections.enter("2001:db8::3".parse().unwrap(), 0).is_some(), "0 is no bound");
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_does_not_authenticate_is_overdue_and_who_does_never_is() {
-        let newcomers = Newcomers::default();
+        let connections = UnauthenticatedConnections::default();
         let began = clock::now();
-        let stranger = newcomers.enter([192, 0, 2, 1].into(), 80).unwrap();
+        let stranger = connections.enter([192, 0, 2, 1].into(), 80).unwrap();
         stranger.overdue(Duration::from_secs(5)).await;
         assert_eq!(began.elapsed(), AUTHENTICATION_TIMEOUT + Duration::from_secs(5));
-        stranger.known();
+        stranger.mark_authenticated();
         assert!(clock::timeout(10 * AUTHENTICATION_TIMEOUT, stranger.overdue(Duration::ZERO)).await.is_err());
     }
 }
