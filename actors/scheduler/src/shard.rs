@@ -1,5 +1,4 @@
-//! A shard: turns a waiting pod into a proposal, or into the reasons why it fits nowhere. It decides nothing:
-//! the arbiter does.
+//! A shard: finds a node for a waiting pod and proposes it, or reports why the pod fits on no node. The arbiter decides.
 
 use std::sync::Arc;
 
@@ -12,32 +11,32 @@ use crate::map::Map;
 use crate::message;
 use crate::model::{PodInfo, PodSpec};
 
-/// How many classes a shard keeps at hand. The least recently used one makes room; it only costs time.
+/// Bound of cached classes per shard. The least recently used class is evicted, which only costs time.
 const MAX_CLASSES: usize = 512;
 
-/// Where a shard would put a pod, and what it knew when it said so.
+/// A shard's proposal: a pod, a node, and the state in which the node was chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Proposal {
     /// The pod.
     pub(crate) pod: Arc<PodInfo>,
-    /// The node's slot in the cluster the shard looked at.
+    /// The node's slot in the shard's cluster.
     pub(crate) node: NodeIx,
-    /// The cluster's position at that time.
+    /// The position in the cluster's log of changes when the node was chosen.
     pub(crate) seen: u64,
 }
 
-/// What a shard came to.
+/// The result of a shard's search for a node.
 #[derive(Clone, Debug)]
 pub(crate) enum ShardResult {
     /// A node is proposed.
     Place(Proposal),
     /// No node fits.
     Unschedulable(Arc<Diagnosis>),
-    /// There are no nodes at all.
+    /// The cluster has no nodes.
     NoNodes,
 }
 
-/// One shard.
+/// One shard's cached classes and scratch memory.
 #[derive(Default)]
 pub(crate) struct Shard {
     classes: Map<Arc<PodSpec>, Class>,
@@ -46,7 +45,7 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// Looks for a node for a pod.
+    /// Searches a node for a pod.
     pub(crate) fn propose(
         &mut self,
         cluster: &mut Cluster,
@@ -75,7 +74,7 @@ impl Shard {
         }
     }
 
-    /// What is to be said of a pod for which [`Shard::propose`] has just found no node, and what can be done about it.
+    /// Runs the PostFilters for a pod for which [`Shard::propose`] has just found no node; returns the message and the nomination.
     pub(crate) fn strand(
         &mut self,
         cluster: &mut Cluster,
@@ -99,7 +98,7 @@ impl Shard {
         }
     }
 
-    /// Feasible nodes and their scores, for tests.
+    /// Returns the feasible nodes and their scores, for tests.
     #[cfg(test)]
     pub(crate) fn totals(&mut self, cluster: &mut Cluster, pod: &Arc<PodInfo>) -> Vec<(NodeIx, i32)> {
         let class = self.classes.entry(Arc::clone(&pod.spec)).or_insert_with(|| Class::open(cluster, &pod.spec));

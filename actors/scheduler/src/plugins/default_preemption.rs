@@ -1,4 +1,4 @@
-//! DefaultPreemption: a pod that fits nowhere may have pods of lower priority leave a node (the search is in [`crate::preempt`]).
+//! DefaultPreemption: a pod that fits on no node may preempt pods of lower priority (the search is in [`crate::preempt`]).
 
 use crate::framework::{Nominating, Plugin, PostFilterContext, PostFiltered};
 use crate::message;

@@ -1,4 +1,4 @@
-//! Pods of a burst are alike: who has one of them, and what tells another apart, has the other.
+//! Compares and derives pods that differ only in their identity: pods of one burst usually do, so one pod and the identities describe all of them.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::model::PodInfo;
 
 use super::PodView;
 
-/// What tells a pod apart from those that are like it.
+/// The fields in which otherwise equal pods differ.
 #[derive(Debug)]
-pub(crate) struct Apart {
+pub(crate) struct PodIdentity {
     pub(crate) key: Key,
     pub(crate) uid: String,
     pub(crate) revision: Revision,
     pub(crate) node: Option<Sym>,
 }
 
-/// Whether only what is [`Apart`] tells two pods apart.
+/// Whether two pods differ only in the fields of [`PodIdentity`].
 pub(crate) fn alike(a: &Item<PodView>, b: &Item<PodView>) -> bool {
     let (one, other) = (&*a.value.info, &*b.value.info);
     one.node.is_some() == other.node.is_some()
@@ -63,9 +63,9 @@ fn same_but_names(a: &PodInfo, b: &PodInfo) -> bool {
         && *scheduler == b.scheduler
 }
 
-/// The pod that is like `sample` but for this.
-pub(crate) fn like(sample: &Item<PodView>, apart: Apart) -> Item<PodView> {
-    let Apart { key, uid, revision, node } = apart;
+/// Returns the pod that equals `sample` except for `identity`.
+pub(crate) fn like(sample: &Item<PodView>, identity: PodIdentity) -> Item<PodView> {
+    let PodIdentity { key, uid, revision, node } = identity;
     let PodView { info, ended, scheduled_condition } = &sample.value;
     let (name, version) = (Arc::from(key.name.as_str()), revision.get());
     let info = PodInfo { uid: Arc::from(uid.as_str()), name, node, version, ..(**info).clone() };

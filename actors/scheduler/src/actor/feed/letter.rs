@@ -11,7 +11,7 @@ use oarlock_meta::Revision;
 
 use crate::intern::Interner;
 use crate::map::Map;
-use crate::project::{Apart, PodView, alike, like};
+use crate::project::{PodIdentity, PodView, alike, like};
 
 /// The fields of a sample pod that are sent.
 static SAMPLE_FIELDS: LazyLock<Wanted> = LazyLock::new(|| PodView::FIELDS.wanted());
@@ -175,7 +175,7 @@ pub(super) fn open(
         let sample = samples.get(at as usize).ok_or_else(|| format!("no sample {at} for {}", change.name))?;
         let key = Key { namespace: sample.meta.key.namespace.clone(), name: change.name.into() };
         let node = (!change.node.is_empty()).then(|| names.intern(&change.node));
-        Ok(Delta::Set(Arc::new(like(sample, Apart { key, uid: change.uid, revision, node }))))
+        Ok(Delta::Set(Arc::new(like(sample, PodIdentity { key, uid: change.uid, revision, node }))))
     };
     let deltas = message.changes.into_iter().map(delta).collect::<Result<_, String>>()?;
     let (from, to) = (Revision(message.from), Revision(message.to));
