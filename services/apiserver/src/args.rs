@@ -271,7 +271,7 @@ impl From<StoreOptions> for oarlock_store::Options {
         let cold = cache_memory.map(|memory_bytes| ColdOptions {
             memory_bytes,
             disk: cache_dir.map(|folder| (folder, cache_disk)),
-            prefixes: oarlock_registry::rest::prefixes(),
+            prefixes: oarlock_registry::cold::prefixes(),
             forgetful: cache_forget,
         });
         Self { window_bytes, cold, ..Self::default() }

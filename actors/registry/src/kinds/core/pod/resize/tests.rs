@@ -1,4 +1,4 @@
-//! What may be resized: each row was asked of upstream.
+//! Which changes `pods/resize` accepts; the expected results are upstream's answers.
 
 use oarlock_codec::{Mode, json};
 use oarlock_meta::ErrorList;
