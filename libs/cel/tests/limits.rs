@@ -1,4 +1,4 @@
-//! No expression runs away: texts, nesting, values and cost are bounded.
+//! Every expression is bounded in length, nesting, value size and cost.
 
 use crate::common::{env, run, run_with};
 use oarlock_cel::{Budget, EvalError, Program, Value, limits};
@@ -89,7 +89,7 @@ fn nesting_is_bounded_wherever_it_comes_from() {
         let bounded = error.contains("recursion") || error.contains("Syntax error");
         assert!(bounded, "{}: {}", &text[..10], &error[..error.len().min(200)]);
     }
-    // What is not nested may be long.
+    // A text without nesting may be long.
     assert_eq!(run(&vec!["true"; 10_000].join("&&")).unwrap(), "true");
     assert_eq!(run(&format!("{}true", "!".repeat(10_000))).unwrap(), "true");
     assert_eq!(run(&format!("[{}].size()", vec!["1"; 10_000].join(","))).unwrap(), "10000");
@@ -97,7 +97,7 @@ fn nesting_is_bounded_wherever_it_comes_from() {
     assert_eq!(error, "ERROR: <input>:-1:0: expression code point size exceeds limit: size: 100001, limit 100000");
 }
 
-/// Each evaluation wraps what the last one left, as variables that build upon one another do.
+/// Each evaluation wraps the previous result, like variables that build upon one another.
 #[test]
 fn values_do_not_nest_without_bound() {
     let program = Program::compile("[x]", &env()).unwrap();
