@@ -1,4 +1,4 @@
-//! Projections compared with pods and nodes built by the tests' own short texts.
+//! Tests of the projections, compared with pods and nodes built from the tests' short texts.
 
 use oarlock_client::{decode, decode_wanted};
 use oarlock_informer::Project;
@@ -17,7 +17,7 @@ fn object(group: &str, plural: &str, value: &Value) -> Obj {
     decode(ty, &serde_json::to_vec(value).unwrap()).unwrap()
 }
 
-/// A pod's projection, which is the same when only those fields are decoded that are said to be read.
+/// Returns a pod's projection, and checks that decoding only the declared fields gives the same projection.
 fn pod_view(pod: &Value) -> PodView {
     let ty = resource("", "v1", "pods").unwrap().ty;
     let bytes = serde_json::to_vec(pod).unwrap();
@@ -58,7 +58,7 @@ const BASE: &str = "label:app=x image:img:1";
 fn requests_are_summed_over_containers() {
     let spec = json!({"containers": [container(json!({"cpu": "500m", "memory": "1Gi"})), container(json!({"cpu": "0.25", "example.com/gpu": "2"}))]});
     reads(spec.clone(), &format!("{BASE} image:img:1 cpu=750m memory=1Gi example.com/gpu=2"));
-    // The second container's memory counts as 200Mi where silence counts.
+    // The second container has no memory request, which counts as 200Mi in `nonzero`.
     assert_eq!(projected(spec, json!({})).info.spec.nonzero, [750, (1 << 30) + 200 * 1024 * 1024]);
 }
 

@@ -1,5 +1,5 @@
-//! Decisions of a live kube-scheduler 1.35, recorded by `tests/upstream/record.py`: for every pod the node it chose
-//! must be among those that score highest here, and every refusal must have the same words.
+//! Compares decisions with those of a live kube-scheduler 1.35, recorded by `tests/upstream/record.py`: the node that
+//! kube-scheduler chose must be among the engine's highest scores, and every refusal must have the same text.
 
 use std::sync::Arc;
 
