@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use oarlock_schema::Str;
 
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::template::{HostPort, Template};
 
 /// Resources of a node for its pods: milli-cores of `cpu`, whole units of every other resource, `pods` included.
@@ -23,7 +23,7 @@ pub(crate) struct Rejection {
 
 impl Rejection {
     /// Whether the rejection depends on the node's labels or taints.
-    pub(crate) fn of_place(&self) -> bool {
+    pub(crate) fn of_node(&self) -> bool {
         matches!(self.reason.as_str(), "NodeAffinity" | "TaintToleration")
     }
 }
@@ -66,7 +66,7 @@ impl Used {
 /// taints](Rejection::of_place) the caller must try again with fresh ones. Taints keep no static pod away.
 pub(crate) fn admit(
     pod: &Template,
-    node: &Place,
+    node: &NodeView,
     has: &Amounts,
     used: &Used,
     is_static: bool,

@@ -17,7 +17,7 @@ pub(crate) struct Constraints {
 
 /// Labels and `NoExecute` taints of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NodeView {
     pub(crate) name: Str,
     /// Sorted by key.
     pub(crate) labels: Vec<(Str, Str)>,
@@ -25,7 +25,7 @@ pub(crate) struct Place {
     pub(crate) taints: Vec<(Str, Str)>,
 }
 
-impl Project for Place {
+impl Project for NodeView {
     const RESOURCE: ResourceName = ResourceName::core("nodes");
     // The status is the largest part of a Node, and has neither labels nor taints.
     const FIELDS: Fields = Fields::But(&[MANAGED, &["status"]]);
@@ -39,7 +39,7 @@ impl Project for Place {
     }
 }
 
-impl Place {
+impl NodeView {
     pub(crate) fn read(node: Node<'_>) -> Self {
         let taints = node.spec().taints();
         Self {
@@ -75,12 +75,12 @@ impl Constraints {
     }
 
     /// Whether the node's labels and name satisfy node selector and affinity.
-    pub(crate) fn fits(&self, node: &Place) -> bool {
+    pub(crate) fn fits(&self, node: &NodeView) -> bool {
         self.required.matches(&node.name, |key| node.label(key))
     }
 
     /// Whether every `NoExecute` taint of the node is tolerated.
-    pub(crate) fn tolerates(&self, node: &Place) -> bool {
+    pub(crate) fn tolerates(&self, node: &NodeView) -> bool {
         let tolerated =
             |(key, value): &(Str, Str)| self.tolerations.iter().any(|one| one.tolerates(key, value, Effect::NoExecute));
         node.taints.iter().all(tolerated)

@@ -57,7 +57,7 @@ pub(crate) async fn read(file: &Path) -> Result<String, String> {
 /// # Errors
 /// When the node's own configuration cannot be read; upstream's text.
 pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Warnings), String> {
-    let mut told = Warnings::new();
+    let mut warnings = Warnings::new();
     let host = dns.host.as_deref().map_or(Ok(DnsConfig::default()), parse);
     let host = host.map_err(|why| format!("Encountered error while parsing resolv conf file. Error: {why}"))?;
     let spec = pod.spec();
@@ -78,7 +78,7 @@ pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Warnings), S
     } else {
         if wants_cluster {
             let meta = pod.metadata();
-            told.push((
+            warnings.push((
                 "MissingClusterDNS",
                 format!(
                     "pod: \"{}_{}({})\". kubelet does not have ClusterDNS IP configured and cannot create Pod using \
@@ -94,8 +94,8 @@ pub(crate) fn of_pod(pod: Pod<'_>, dns: &Dns) -> Result<(DnsConfig, Warnings), S
     if let Some(own) = spec.dns_config() {
         append(&mut config, own);
     }
-    limit(&mut config, &mut told);
-    Ok((config, told))
+    limit(&mut config, &mut warnings);
+    Ok((config, warnings))
 }
 
 /// Returns the configuration of a node without a resolver configuration: nameservers on the node itself, which resolvers would use anyway.
@@ -139,13 +139,13 @@ fn set_option(options: &mut Vec<String>, option: String) {
 }
 
 /// Drops entries over the resolvers' limits and reports them as Warning events.
-fn limit(config: &mut DnsConfig, told: &mut Warnings) {
+fn limit(config: &mut DnsConfig, warnings: &mut Warnings) {
     if config.servers.len() > MAX_SERVERS {
         config.servers.truncate(MAX_SERVERS);
         let line = config.servers.join(" ");
         let text =
             "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is";
-        told.push(("DNSConfigForming", format!("{text}: {line}")));
+        warnings.push(("DNSConfigForming", format!("{text}: {line}")));
     }
     let before = config.searches.len();
     config.searches.truncate(MAX_SEARCHES);
@@ -156,7 +156,7 @@ fn limit(config: &mut DnsConfig, told: &mut Warnings) {
     if config.searches.len() < before {
         let line = config.searches.join(" ");
         let text = "Search Line limits were exceeded, some search paths have been omitted, the applied search line is";
-        told.push(("DNSConfigForming", format!("{text}: {line}")));
+        warnings.push(("DNSConfigForming", format!("{text}: {line}")));
     }
 }
 

@@ -18,11 +18,11 @@ use tokio::sync::{mpsc, watch};
 
 use crate::config::{Machine, NodeConfig};
 use crate::cri::{self, LogStream, Runtime};
-use crate::logs::Ask;
+use crate::event_sender::{Budget, EventSender};
+use crate::logs::LogRequest;
 use crate::manifests::{self, Files, MANIFESTS};
 use crate::node::command::{Command, RunningPod};
 use crate::node::{self, NODE, Parts};
-use crate::tell::{Budget, Teller};
 
 /// Largest number of queued requests to a node's actor.
 const MAX_QUEUED_REQUESTS: usize = 64;
@@ -119,7 +119,7 @@ impl Fleet {
         let parts = Arc::new(Parts {
             client: client.clone(),
             config,
-            teller: Teller { recorder, budget: self.inner.budget.clone() },
+            event_sender: EventSender { recorder, budget: self.inner.budget.clone() },
             commands: tokio::sync::Mutex::new(receiver),
             manifests: self.inner.manifests.lock().clone(),
         });
@@ -252,7 +252,7 @@ impl KubeletHandle {
     }
 
     async fn logs(&self, path: &str, query: &str) -> Result<RawReply, Status> {
-        let ask = match Ask::parse(path, query, clock::wall().as_second()) {
+        let ask = match LogRequest::parse(path, query, clock::wall().as_second()) {
             Ok(ask) => ask,
             Err((code, text)) => return Ok(plain(code, text)),
         };

@@ -85,7 +85,7 @@ pub(crate) async fn run<E: Exec + ?Sized>(
     let of = format!("for Container {} in Pod {} failed - error", quote(&target.container), quote(&target.pod));
     match hook {
         Hook::Exec(command) => {
-            let told = |why: String, output: &str| {
+            let failure = |why: String, output: &str| {
                 let command: Vec<&str> = command.iter().map(Str::as_str).collect();
                 format!("Exec lifecycle hook ([{}]) {of}: {why}, message: {}", command.join(" "), quote(output))
             };
@@ -95,15 +95,15 @@ pub(crate) async fn run<E: Exec + ?Sized>(
                     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
                     let words: Vec<&str> = command.iter().map(Str::as_str).collect();
                     let why = format!("command '{}' exited with {}: {err}", words.join(" "), output.exit_code);
-                    Err(told(why, &format!("{out}{err}")))
+                    Err(failure(why, &format!("{out}{err}")))
                 }
-                Ok(Err(error)) => Err(told(error.to_string(), "")),
-                Err(_) => Err(told(late(), "")),
+                Ok(Err(error)) => Err(failure(error.to_string(), "")),
+                Err(_) => Err(failure(late(), "")),
             }
         }
         Hook::Http(get) => {
-            let told = |why: String| format!("HTTP lifecycle hook ({}) {of}: {why}", get.path);
-            clock::timeout(limit, ask(get, target)).await.unwrap_or_else(|_| Err(late())).map_err(told)
+            let failure = |why: String| format!("HTTP lifecycle hook ({}) {of}: {why}", get.path);
+            clock::timeout(limit, ask(get, target)).await.unwrap_or_else(|_| Err(late())).map_err(failure)
         }
         Hook::Sleep(seconds) => {
             let wanted = Duration::from_secs(*seconds);

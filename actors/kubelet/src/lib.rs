@@ -4,8 +4,8 @@
 //! * [`Containerd`]: a real runtime over CRI v1, for a node that is a [`Machine`] (`docs/guides/real-nodes.md`).
 //! * [`Sim`]: the simulated runtime, controlled by annotations ([`Script`], `docs/guides/simulated-nodes.md`).
 //! * [`start`], [`Fleet`]: one actor per node; a thousand nodes of a hundred pods fit into one process.
-//! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a real container needs besides;
-//!   `references` reads what pods name, `downward` what they are told of themselves.
+//! * `environment`, `volumes`, `probes`, `hooks`, `dns`, `hosts`, `security_context`, `resources`: what a container on a real machine needs;
+//!   `references` reads the objects that pods refer to, `downward` provides the downward API.
 //! * `manifests`: static pods, which run from files and without an API server; `node/statics.rs` shows them in the API.
 //! * [`server`]: the kubelet's own server: logs, exec, attach, port-forward, health, pods, statistics.
 //!
@@ -23,6 +23,7 @@ pub mod cri;
 mod dns;
 mod downward;
 mod environment;
+mod event_sender;
 mod fleet;
 mod grpc;
 mod hooks;
@@ -35,13 +36,12 @@ mod manifests;
 mod node;
 mod pod;
 mod probes;
+mod recorded_status;
 mod references;
 mod resources;
 mod security_context;
-mod seen;
 pub mod server;
 mod sim;
-mod tell;
 mod template;
 #[cfg(test)]
 mod testing;

@@ -8,7 +8,7 @@ use crate::pod::{Pod, State, specs};
 
 /// A request for a container's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ask {
+pub(crate) struct LogRequest {
     pub(crate) namespace: Str,
     pub(crate) pod: Str,
     pub(crate) container: Str,
@@ -20,7 +20,7 @@ pub(crate) struct Ask {
 /// HTTP code and text of a refused request.
 pub(crate) type Refusal = (u16, String);
 
-impl Ask {
+impl LogRequest {
     /// Parses path (after `/containerLogs/`) and query. `sinceSeconds` counts back from `now`.
     pub(crate) fn parse(path: &str, query: &str, now: i64) -> Result<Self, Refusal> {
         let mut parts = path.split('/').filter(|part| !part.is_empty()).map(Str::from);
@@ -68,7 +68,7 @@ impl Ask {
 }
 
 /// Returns the container id whose log is requested (upstream `validateContainerLogStatus` and its texts).
-pub(crate) fn choose(pod: &Pod, ask: &Ask) -> Result<Str, Refusal> {
+pub(crate) fn choose(pod: &Pod, ask: &LogRequest) -> Result<Str, Refusal> {
     let (name, pod_name) = (&ask.container, &ask.pod);
     let at = specs(pod.template()).position(|spec| spec.name == *name);
     let Some(container) = at.and_then(|at| pod.containers.get(at)) else {
@@ -105,7 +105,7 @@ mod tests {
         let mut read = 0;
         for text in oarlock_testkit::damaged_text(1, whole, 3000) {
             let (path, query) = text.split_once('?').unwrap_or((&text, ""));
-            match Ask::parse(path, query, 1_800_000_000) {
+            match LogRequest::parse(path, query, 1_800_000_000) {
                 Ok(_) => read += 1,
                 Err((code, _)) => assert!(matches!(code, 400 | 422), "{code} for {text}"),
             }
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn reads_path_and_options() {
         let query = "follow=true&previous=false&tailLines=3&sinceSeconds=10&timestamps=1&limitBytes=9&stream=All";
-        let ask = Ask::parse("/default/web/main", query, 1000).unwrap();
+        let ask = LogRequest::parse("/default/web/main", query, 1000).unwrap();
         assert_eq!((ask.namespace.as_str(), ask.pod.as_str(), ask.container.as_str()), ("default", "web", "main"));
         let wanted =
             LogOptions { follow: true, tail_lines: Some(3), since: Some(990), timestamps: true, limit_bytes: Some(9) };
         assert_eq!((ask.options, ask.previous), (wanted, false));
-        let since = Ask::parse("/d/p/c", "sinceTime=2026-01-02T03%3A04%3A05Z", 0).unwrap();
+        let since = LogRequest::parse("/d/p/c", "sinceTime=2026-01-02T03%3A04%3A05Z", 0).unwrap();
         assert_eq!(since.options.since, Some(1_767_323_045));
     }
 
@@ -136,7 +136,7 @@ mod tests {
             ("/d/p/c", "sinceSeconds=0", 422, "{\"message\": \"Invalid request.\"}"),
         ];
         for (path, query, code, text) in cases {
-            assert_eq!(Ask::parse(path, query, 0), Err((code, text.to_owned())), "{path}?{query}");
+            assert_eq!(LogRequest::parse(path, query, 0), Err((code, text.to_owned())), "{path}?{query}");
         }
     }
 }

@@ -19,20 +19,20 @@ use oarlock_schema::Str;
 use tokio::sync::{mpsc, watch};
 
 use crate::admit::{Amounts, Used};
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::config::NodeConfig;
 use crate::environment::ServiceView;
+use crate::event_sender::EventSender;
 use crate::image_gc::ImageGc;
 use crate::logs;
 use crate::manifests::{self, Files};
 use crate::pod::{Now, Pod, specs};
-use crate::tell::Teller;
 use crate::template::PodView;
 
 mod api;
 mod beat;
 pub(crate) mod command;
-mod ground;
+mod host_resources;
 mod pods;
 mod probing;
 mod statics;
@@ -44,7 +44,7 @@ use api::{Known, Resources};
 pub(crate) use api::{LEASE_SECONDS, STATUS_REPORT_SECONDS};
 pub(crate) use beat::{LOG_CHECK_PERIOD, NODE_CHECK_PERIOD};
 use command::{Command, RunningPod};
-use ground::Ground;
+use host_resources::HostResources;
 use probing::Probing;
 use statics::{Mirror, Statics};
 use steps::{Outcome, Tools};
@@ -77,7 +77,7 @@ const MAX_IDLE: Duration = Duration::from_secs(3600);
 pub(crate) struct Parts {
     pub(crate) client: Client,
     pub(crate) config: NodeConfig,
-    pub(crate) teller: Teller,
+    pub(crate) event_sender: EventSender,
     pub(crate) commands: tokio::sync::Mutex<mpsc::Receiver<Command>>,
     /// Manifests of static pods; `None` without static pods.
     pub(crate) manifests: Option<watch::Receiver<Files>>,
@@ -170,7 +170,7 @@ pub(crate) async fn run(ctx: LoopCtx, parts: Arc<Parts>) -> Result<(), Failure> 
     let selection = Selection::field("spec.nodeName", &parts.config.name);
     let mut reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.pods, selection, cache.clone()));
     // The Node's labels and taints decide about the admission of pods, and other clients change them.
-    let own = Arc::new(Cache::<Place>::default());
+    let own = Arc::new(Cache::<NodeView>::default());
     let mut moves = own.subscribe(1);
     let itself = Selection::field("metadata.name", &parts.config.name);
     let mut own_reflector = Box::pin(reflect(ctx.clone(), parts.client.clone(), resources.nodes, itself, own.clone()));
@@ -251,8 +251,8 @@ impl Node {
         let statics = Statics::new(parts.manifests.is_some());
         let tools = Tools {
             runtime: parts.config.runtime.clone(),
-            teller: parts.teller.clone(),
-            ground: Ground::new(&parts.client, &parts.config, services).map(Arc::new),
+            event_sender: parts.event_sender.clone(),
+            host_resources: HostResources::new(&parts.client, &parts.config, services).map(Arc::new),
         };
         Self {
             ctx,

@@ -11,7 +11,7 @@ use oarlock_runtime::Instant;
 use oarlock_schema::Str;
 
 use crate::admit::Rejection;
-use crate::seen::{Seen, SeenState};
+use crate::recorded_status::{RecordedState, RecordedStatus};
 use crate::template::{ContainerSpec, PodView, RestartPolicy, Template};
 
 mod apply;
@@ -193,7 +193,7 @@ pub(crate) struct Pod {
 impl Pod {
     /// Creates the state of a pod that is new to this kubelet, with its status recorded in the API. `outlives`: whether the runtime outlives the kubelet and
     /// may know more.
-    pub(crate) fn new(item: Arc<Item<PodView>>, seen: Option<&Seen>, outlives: bool, now: Now) -> Self {
+    pub(crate) fn new(item: Arc<Item<PodView>>, seen: Option<&RecordedStatus>, outlives: bool, now: Now) -> Self {
         let template = &item.value.template;
         let count = template.init.len() + template.main.len();
         let mut pod = Self {
@@ -224,7 +224,7 @@ impl Pod {
     }
 
     /// Restores the state that the API recorded.
-    fn remember(&mut self, seen: &Seen, now: Now) {
+    fn remember(&mut self, seen: &RecordedStatus, now: Now) {
         self.phase = seen.phase;
         self.conditions = seen.conditions;
         self.ip = seen.ip.clone();
@@ -240,12 +240,12 @@ impl Pod {
             container.image_id = (!known.image_id.is_empty()).then(|| known.image_id.as_str().into());
             container.last = known.last.clone().map(Box::new);
             match &known.state {
-                SeenState::Waiting => {}
-                SeenState::Running(since) => {
+                RecordedState::Waiting => {}
+                RecordedState::Running(since) => {
                     container.state = State::Running(*since);
                     (container.ready, container.started) = (known.ready, true);
                 }
-                SeenState::Ended(ended) => container.state = State::Ended(Box::new(ended.clone())),
+                RecordedState::Ended(ended) => container.state = State::Ended(Box::new(ended.clone())),
             }
         }
         self.stage = if seen.phase.is_over() {
@@ -306,7 +306,7 @@ impl Pod {
     }
 
     /// Whether the status in the API differs from this kubelet's, because another client has written it.
-    pub(crate) fn differs(&self, seen: &Seen) -> bool {
+    pub(crate) fn differs(&self, seen: &RecordedStatus) -> bool {
         let mut both = CONDITIONS.iter().zip(seen.conditions.iter().zip(&self.conditions));
         let differs = both.any(|(name, (theirs, ours))| ["Ready", SCHEDULED].contains(name) && theirs.0 != ours.0);
         seen.phase != self.phase || differs

@@ -67,7 +67,7 @@ struct Inner {
     system: System,
     fleet: Fleet,
     access: Access,
-    /// Gate for tasks that outlive the request that started them, such as exec streams.
+    /// Gate for the tasks of pipes and of upgraded connections.
     streams: Gate,
 }
 

@@ -11,7 +11,7 @@ use oarlock_schema::{Obj, Str};
 use parking_lot::Mutex;
 
 use crate::affinity::Constraints;
-use crate::seen::Seen;
+use crate::recorded_status::RecordedStatus;
 
 /// Restart policy of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +104,7 @@ pub(crate) struct PodView {
     /// Unix second of the pod's assignment to its node; 0 if not recorded.
     pub(crate) scheduled: i64,
     /// Status recorded in the API; taken by its first reader.
-    pub(crate) seen: Mutex<Option<Box<Seen>>>,
+    pub(crate) seen: Mutex<Option<Box<RecordedStatus>>>,
     /// The object itself; `None` on simulated nodes, which do not need it.
     pub(crate) whole: Option<Arc<Obj>>,
 }
@@ -125,8 +125,8 @@ impl Project for PodView {
             template: shared(template(pod)),
             deletion_grace: pod.metadata().deletion_grace_period_seconds(),
             gates: gates(pod),
-            scheduled: crate::seen::scheduled(pod),
-            seen: Mutex::new(Seen::read(pod).map(Box::new)),
+            scheduled: crate::recorded_status::scheduled(pod),
+            seen: Mutex::new(RecordedStatus::read(pod).map(Box::new)),
             whole: None,
         }
     }

@@ -73,12 +73,12 @@ pub fn keys(args: KeysArgs) -> anyhow::Result<u8> {
         tls: args.nats_tls_san,
         routes: args.nats_routes,
     };
-    let carried = nats::write(&directory, &wanted, now)?;
+    let server_config = nats::write(&directory, &wanted, now)?;
     if !args.etcd_san.is_empty() {
         etcd::write(&directory, &args.etcd_san, now)?;
     }
     if let Some(folder) = &args.parts {
-        parts::write(folder, &directory, &carried)?;
+        parts::write(folder, &directory, &server_config)?;
         for part in &args.part_nodes {
             nodes::write(folder, &directory, &pki, part, &servers.components, now)?;
         }

@@ -14,7 +14,7 @@ use oarlock_service_apiserver::assemble::{Cluster, Store, start};
 use oarlock_storage::testing::gated::GatedLog;
 use oarlock_storage::{Log, MemoryLog};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(90);
 
 /// Returns a client with administrator's rights on a new server over the log, and the gate that holds back what the server reads from the log.
 async fn server(log: &MemoryLog) -> (Client, Arc<GatedLog>) {
@@ -38,7 +38,7 @@ pub(crate) async fn started(log: &MemoryLog) -> (Server, Arc<GatedLog>) {
         ..Cluster::new(directory.path().to_owned(), Store::Open(Arc::clone(&log) as Arc<dyn Log>))
     };
     let server = start(&system, cluster).await.unwrap().server;
-    oarlock_apiserver::start::ready(&server, clock::after(PATIENCE)).await.unwrap();
+    oarlock_apiserver::start::ready(&server, clock::after(MAX_WAIT)).await.unwrap();
     (server, log)
 }
 

@@ -9,7 +9,7 @@ use oarlock_runtime::clock;
 use oarlock_schema::{Obj, Resource, resource};
 use oarlock_storage::MemoryLog;
 
-use crate::lagging::{PATIENCE, acting_as, started};
+use crate::lagging::{MAX_WAIT, acting_as, started};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
@@ -43,7 +43,7 @@ async fn eve(server: &Server, rules: &str, holds: &[&str]) -> Client {
 
 /// Waits until the answer is another than 403: the authorizer learns of a grant with a delay.
 async fn granted<T>(ask: impl AsyncFn() -> Result<T, Status>) -> T {
-    let deadline = clock::after(PATIENCE);
+    let deadline = clock::after(MAX_WAIT);
     loop {
         match ask().await {
             Err(status) if status.code == 403 && !deadline.passed() => clock::sleep(Duration::from_millis(5)).await,

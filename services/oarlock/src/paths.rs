@@ -1,7 +1,7 @@
 //! Accepts an empty value for optional flags that name a file or a folder: `--etcd-cafile ''`.
 //!
 //! Scripts and manifests often list every flag and leave some empty, which upstream's programs take as not given; clap refuses an empty path. So an empty value
-//! of any optional path flag, of every service, counts as not given, except where the flag gives an empty value a meaning ([`MEANT`]). A flag that has a
+//! of any optional path flag, of every service, counts as not given, except where the flag gives an empty value a meaning ([`EMPTY_HAS_MEANING`]). A flag that has a
 //! default or is required needs a path: an empty value is refused.
 
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Arg, ArgMatches, Command, ValueHint};
 
 /// Flags for which an empty path has a meaning.
-const MEANT: [&str; 1] = ["kubelet_certificate_authority"];
+const EMPTY_HAS_MEANING: [&str; 1] = ["kubelet_certificate_authority"];
 
 /// Changes the command so that optional path flags accept an empty value.
 pub(crate) fn lenient(command: Command) -> Command {
@@ -51,7 +51,7 @@ pub(crate) fn without_empty(command: &Command, line: Vec<OsString>) -> Vec<OsStr
 }
 
 fn find_empty(command: &Command, matches: &ArgMatches, into: &mut Vec<String>) {
-    for arg in command.get_arguments().filter(|arg| !MEANT.contains(&arg.get_id().as_str())) {
+    for arg in command.get_arguments().filter(|arg| !EMPTY_HAS_MEANING.contains(&arg.get_id().as_str())) {
         // Flags whose values are not paths are skipped.
         let path = matches.try_get_one::<PathBuf>(arg.get_id().as_str()).ok().flatten();
         if path.is_some_and(|path| path.as_os_str().is_empty()) {

@@ -44,7 +44,7 @@ pub(crate) enum Verb {
         #[command(flatten)]
         store: StoreArgs,
         #[command(flatten)]
-        how: How,
+        how: FillOptions,
     },
     /// Move the state from one store to another, neither in use by a server. The first one stays as it is.
     Migrate {
@@ -57,13 +57,13 @@ pub(crate) enum Verb {
         #[command(flatten)]
         etcd: EtcdOptions,
         #[command(flatten)]
-        how: How,
+        how: FillOptions,
     },
 }
 
 /// Flags about filling a store.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct How {
+pub(crate) struct FillOptions {
     /// Replace the store's present content.
     #[arg(long)]
     overwrite: bool,

@@ -20,7 +20,7 @@ pub(crate) struct PodLimits {
     pub(crate) memory: Option<i64>,
 }
 
-/// Returns the limits of a pod: its own, else the sums over its containers where all of them are limited.
+/// Returns the limits of a pod, for each resource that is limited at pod level or in all containers.
 pub(crate) fn pod_limits(pod: Pod<'_>) -> PodLimits {
     if qos::of(pod) == QosClass::BestEffort {
         return PodLimits { cpu_shares: shares(0), ..PodLimits::default() };

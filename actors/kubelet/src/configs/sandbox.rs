@@ -9,8 +9,8 @@ use super::{POD_NAME, POD_NAMESPACE, POD_UID, log_directory};
 use crate::cri::v1::security_profile::ProfileType;
 use crate::cri::v1::{self, NamespaceMode};
 use crate::dns::{self, Dns};
+use crate::event_sender::WarningEvent;
 use crate::hosts;
-use crate::tell::Trouble;
 
 /// Returns the configuration of a pod's sandbox, with reasons and messages of Warning events about the pod. `logs` is the directory of all pods' logs.
 ///
@@ -22,9 +22,9 @@ pub(crate) fn sandbox(
     dns: &Dns,
     logs: &Path,
     cgroup_parent: String,
-) -> Result<(v1::PodSandboxConfig, Vec<Trouble>), String> {
+) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), String> {
     let (meta, spec) = (pod.metadata(), pod.spec());
-    let (resolver, told) = dns::of_pod(pod, dns)?;
+    let (resolver, warnings) = dns::of_pod(pod, dns)?;
     let mut labels = pairs(meta.labels());
     labels.extend(pod_labels(pod));
     let sysctls = spec.security_context().map(|context| context.sysctls());
@@ -52,7 +52,7 @@ pub(crate) fn sandbox(
             sysctls: sysctls.collect(),
         }),
     };
-    Ok((config, told))
+    Ok((config, warnings))
 }
 
 /// Returns the pod's host name; empty in the node's network, where the node's name applies.

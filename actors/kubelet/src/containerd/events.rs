@@ -34,7 +34,7 @@ enum Link {
 
 /// A pending status request about a container.
 #[derive(Clone, Copy)]
-struct Look {
+struct StatusRequest {
     at: Instant,
     /// Whether an event reported the container's end, whatever CRI's first answer says.
     ended: bool,
@@ -46,16 +46,16 @@ pub(super) struct Follower {
     link: Link,
     retry: Instant,
     relist: Instant,
-    looks: BTreeMap<Str, Look>,
+    requests: BTreeMap<Str, StatusRequest>,
     /// Sandboxes found ended; the pod that owns a sandbox recognizes its id.
     dead: BTreeSet<Str>,
     /// Last reported state of each container; state and attempt tell changes apart.
-    told: BTreeMap<Str, ContainerState>,
+    reported: BTreeMap<Str, ContainerState>,
 }
 
 impl std::fmt::Debug for Follower {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follower").field("looks", &self.looks.len()).finish_non_exhaustive()
+        f.debug_struct("Follower").field("requests", &self.requests.len()).finish_non_exhaustive()
     }
 }
 
@@ -66,9 +66,9 @@ impl Follower {
             link: Link::Down,
             retry: now,
             relist: now,
-            looks: BTreeMap::new(),
+            requests: BTreeMap::new(),
             dead: BTreeSet::new(),
-            told: BTreeMap::new(),
+            reported: BTreeMap::new(),
         }
     }
 
@@ -92,7 +92,7 @@ impl Follower {
                 self.link = open(&runtime.socket);
                 self.relist = now + LIST_DELAY;
             }
-            let wake = self.looks.values().map(|look| look.at).chain([self.relist]).min().unwrap_or(self.relist);
+            let wake = self.requests.values().map(|look| look.at).chain([self.relist]).min().unwrap_or(self.relist);
             let wake = if matches!(self.link, Link::Down) { wake.min(self.retry) } else { wake };
             let envelope = tokio::select! {
                 biased;
@@ -110,20 +110,20 @@ impl Follower {
         }
     }
 
-    fn due(&self, now: Instant) -> Option<(Str, Look)> {
-        self.looks.iter().find(|(_, look)| look.at <= now).map(|(id, look)| (id.clone(), *look))
+    fn due(&self, now: Instant) -> Option<(Str, StatusRequest)> {
+        self.requests.iter().find(|(_, look)| look.at <= now).map(|(id, look)| (id.clone(), *look))
     }
 
     fn heard(&mut self, envelope: &Envelope) {
         let Some(event) = &envelope.event else { return };
         let Ok(exit) = TaskExit::decode(event.value.clone()) else { return };
         if exit.id == exit.container_id {
-            self.looks.insert(exit.container_id.into(), Look { at: clock::now(), ended: true, tries: 0 });
+            self.requests.insert(exit.container_id.into(), StatusRequest { at: clock::now(), ended: true, tries: 0 });
         }
     }
 
     /// Requests one container's status and returns what has changed.
-    async fn look(&mut self, runtime: &Containerd, id: Str, look: Look) -> Option<RuntimeEvent> {
+    async fn look(&mut self, runtime: &Containerd, id: Str, look: StatusRequest) -> Option<RuntimeEvent> {
         let answer = runtime.status_of(&id).await;
         let again = match &answer {
             Ok((_, status)) => look.ended && status.state != ContainerState::Exited,
@@ -132,16 +132,16 @@ impl Follower {
         };
         if again && look.tries < STATUS_ATTEMPTS {
             let at = clock::after(FIRST_STATUS_PAUSE * 2_u32.saturating_pow(look.tries));
-            self.looks.insert(id, Look { at, tries: look.tries + 1, ..look });
+            self.requests.insert(id, StatusRequest { at, tries: look.tries + 1, ..look });
             return None;
         }
-        self.looks.remove(&id);
+        self.requests.remove(&id);
         let Ok((pod_uid, status)) = answer else {
             // A sandbox, or a container removed meanwhile; the pod that owns the sandbox recognizes its id.
-            let listed = self.told.remove(&id).is_some();
+            let listed = self.reported.remove(&id).is_some();
             return (look.ended && !listed).then_some(RuntimeEvent::Sandbox { id });
         };
-        if self.told.insert(id, status.state) == Some(status.state) {
+        if self.reported.insert(id, status.state) == Some(status.state) {
             return None;
         }
         Some(RuntimeEvent::Container { pod_uid, status })
@@ -159,11 +159,11 @@ impl Follower {
         let now = clock::now();
         let present: BTreeMap<Str, i32> =
             containers.into_iter().map(|container| (container.id.into(), container.state)).collect();
-        self.told.retain(|id, _| present.contains_key(id));
+        self.reported.retain(|id, _| present.contains_key(id));
         for (id, state) in present {
-            let told = self.told.get(&id).is_some_and(|told| super::state(state) == *told);
-            if !told {
-                self.looks.entry(id).or_insert(Look { at: now, ended: false, tries: 0 });
+            let reported = self.reported.get(&id).is_some_and(|reported| super::state(state) == *reported);
+            if !reported {
+                self.requests.entry(id).or_insert(StatusRequest { at: now, ended: false, tries: 0 });
             }
         }
     }

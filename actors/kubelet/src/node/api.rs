@@ -10,7 +10,7 @@ use oarlock_schema::views::core_v1::Node;
 use oarlock_schema::{Resource, Str, resource, type_of_kind};
 use serde_json::{Value, json};
 
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::config::{self, NodeConfig};
 use crate::cri::Image;
 
@@ -26,7 +26,7 @@ pub(crate) const STATUS_REPORT_SECONDS: i64 = 300;
 /// The Node as last read from or written to the API.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    pub(super) place: Place,
+    pub(super) view: NodeView,
     /// Revision at which the Node was read.
     pub(super) revision: Revision,
     pub(super) uid: String,
@@ -34,7 +34,7 @@ pub(super) struct Known {
     /// Status of condition Ready (`True`, `False` or `Unknown`), and the Unix second of its last write by this kubelet.
     ready: (Str, i64),
     /// Whether the last status write changed condition Ready.
-    turned: bool,
+    ready_changed: bool,
     /// Message of condition Ready when it is not `True`.
     complaint: String,
     images: usize,
@@ -63,13 +63,13 @@ impl Resources {
 impl Known {
     /// Records whether condition Ready differs from its previous status, if there was one.
     fn after(mut self, before: Option<&str>) -> Self {
-        self.turned = before.is_some_and(|before| !before.is_empty() && self.ready.0 != before);
+        self.ready_changed = before.is_some_and(|before| !before.is_empty() && self.ready.0 != before);
         self
     }
 
     /// Returns the reason of the Event to send after a change of condition Ready.
-    pub(super) fn news(&self) -> Option<&'static str> {
-        self.turned.then_some(if self.ready.0 == "True" { "NodeReady" } else { "NodeNotReady" })
+    pub(super) fn ready_event(&self) -> Option<&'static str> {
+        self.ready_changed.then_some(if self.ready.0 == "True" { "NodeReady" } else { "NodeNotReady" })
     }
 }
 
@@ -79,12 +79,12 @@ fn read(object: &Object) -> Result<Known, Status> {
     let ready = node.status().conditions().iter().find(|condition| condition.type_() == "Ready");
     let beat = ready.and_then(|ready| Time::parse(ready.last_heartbeat_time()).ok()).map_or(0, Time::unix);
     Ok(Known {
-        place: Place::read(node),
+        view: NodeView::read(node),
         revision: object.revision,
         uid: node.metadata().uid().to_owned(),
         pod_cidr: node.spec().pod_cidr().parse().ok(),
         ready: (ready.map_or("", |ready| ready.status()).into(), beat),
-        turned: false,
+        ready_changed: false,
         complaint: ready.filter(|ready| ready.status() != "True").map_or("", |ready| ready.message()).to_owned(),
         images: node.status().images().len(),
     })

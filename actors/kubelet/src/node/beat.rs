@@ -9,7 +9,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::api::{self, Known};
 use super::{Done, Entry, Node, Now, Uid, spread, uid_of};
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::image_gc::ImageGc;
 use crate::log_rotation;
 use crate::pod::{Stage, specs};
@@ -54,13 +54,13 @@ impl Node {
     }
 
     /// Handles a change of the Node from its watch.
-    pub(super) fn moved(&mut self, node: &Item<Place>, now: Now) {
+    pub(super) fn moved(&mut self, node: &Item<NodeView>, now: Now) {
         let Some(known) = &mut self.known else { return };
         let old = node.meta.uid.as_str() != known.uid || node.meta.revision <= known.revision;
         if old || seeded_bug!("node_as_old_as_its_beat") {
             return;
         }
-        known.place.clone_from(&node.value);
+        known.view.clone_from(&node.value);
         known.revision = node.meta.revision;
         let waiting: Vec<_> = self.pods.iter().filter(|(_, entry)| !entry.admitted).map(|(uid, _)| *uid).collect();
         for uid in waiting {
@@ -69,12 +69,12 @@ impl Node {
     }
 
     fn known(&mut self, mut known: Known, now: Now) {
-        if let Some(reason) = known.news() {
-            self.parts.teller.turned(&self.parts.config.name, reason);
+        if let Some(reason) = known.ready_event() {
+            self.parts.event_sender.ready_changed(&self.parts.config.name, reason);
         }
         // The Node that was read may be older than the last one from the watch.
         if let Some(newer) = self.known.as_ref().filter(|old| old.uid == known.uid && old.revision > known.revision) {
-            known.place.clone_from(&newer.place);
+            known.view.clone_from(&newer.view);
             known.revision = newer.revision;
         }
         let cidr =
@@ -131,7 +131,7 @@ impl Node {
 
     /// Updates the volumes of all running pods, one pod after another.
     fn refresh(&mut self) {
-        let Some(ground) = self.tools.ground.clone() else { return };
+        let Some(host_resources) = self.tools.host_resources.clone() else { return };
         let running =
             self.pods.values().filter(|entry| entry.pod.stage == Stage::Active && entry.pod.sandbox.is_some());
         let pods: Vec<_> = running.map(|entry| (entry.pod.item.clone(), entry.pod.ips())).collect();
@@ -139,7 +139,7 @@ impl Node {
             let mut evicted = Vec::new();
             for (item, ips) in pods {
                 if let Some(whole) = &item.value.whole
-                    && let Some(why) = ground.keep_up(whole, &ips).await
+                    && let Some(why) = host_resources.keep_up(whole, &ips).await
                 {
                     evicted.push((uid_of(&item), why));
                 }
@@ -153,20 +153,20 @@ impl Node {
         for (uid, why) in evicted {
             let Some(entry) = self.pods.get_mut(&uid) else { continue };
             let tell = entry.pod.evict(why);
-            self.parts.teller.tell(&entry.pod.item, tell);
+            self.parts.event_sender.tell(&entry.pod.item, tell);
             self.touch(uid, now);
         }
     }
 
     /// Rotates logs that are too large.
     fn rotate(&mut self) {
-        let Some(ground) = self.tools.ground.clone() else { return };
+        let Some(host_resources) = self.tools.host_resources.clone() else { return };
         let mut logs = Vec::new();
         for pod in self.pods.values().map(|entry| &entry.pod) {
             let Some(whole) = &pod.item.value.whole else { continue };
             let running = specs(pod.template()).zip(&pod.containers).filter(|(_, container)| container.running());
             logs.extend(running.map(|(spec, container)| {
-                (container.id.clone(), ground.log_file(whole, &spec.name, container.restarts))
+                (container.id.clone(), host_resources.log_file(whole, &spec.name, container.restarts))
             }));
         }
         let runtime = self.tools.runtime.clone();

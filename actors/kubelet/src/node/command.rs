@@ -3,13 +3,13 @@
 use oarlock_runtime::Reply;
 use oarlock_schema::Str;
 
-use crate::logs::{Ask, Refusal};
+use crate::logs::{LogRequest, Refusal};
 
 /// A request to the actor of a node.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Returns the runtime's id of the container whose log is requested.
-    Log(Ask, Reply<Result<Str, Refusal>>),
+    Log(LogRequest, Reply<Result<Str, Refusal>>),
     /// Returns what the runtime runs of a pod; `None` when the node has no such pod.
     Find { namespace: Str, pod: Str, reply: Reply<Option<RunningPod>> },
 }

@@ -9,12 +9,12 @@ use oarlock_schema::Str;
 use super::steps::{self, Outcome};
 use super::{Done, Entry, Node, Now, Uid, uid_of};
 use crate::admit::admit;
-use crate::affinity::Place;
+use crate::affinity::NodeView;
 use crate::cri::RuntimeEvent;
 use crate::manifests::MIRROR;
 use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Stage};
-use crate::seen::Seen;
+use crate::recorded_status::RecordedStatus;
 use crate::template::PodView;
 
 impl Node {
@@ -66,13 +66,13 @@ impl Node {
         &mut self,
         uid: Uid,
         item: Arc<Item<PodView>>,
-        state: Option<&Seen>,
+        state: Option<&RecordedStatus>,
         is_static: bool,
         now: Now,
     ) {
         let outlives = self.tools.runtime.outlives_kubelet();
-        if let (Some(ground), Some(whole)) = (&self.tools.ground, &item.value.whole) {
-            ground.registered(whole);
+        if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &item.value.whole) {
+            host_resources.registered(whole);
         }
         let mut pod = Pod::new(item, state, outlives, now);
         // The status of a finished pod is written already; a running pod was admitted before the restart.
@@ -118,10 +118,10 @@ impl Node {
             return;
         }
         let Some(entry) = self.pods.get_mut(&uid) else { return };
-        let mut told = Vec::new();
-        let next = entry.pod.advance(now, &mut told);
-        for tell in told {
-            self.parts.teller.tell(&entry.pod.item, tell);
+        let mut events = Vec::new();
+        let next = entry.pod.advance(now, &mut events);
+        for tell in events {
+            self.parts.event_sender.tell(&entry.pod.item, tell);
         }
         if next.interrupt
             && let Some(abort) = entry.abort.take()
@@ -175,21 +175,21 @@ impl Node {
         // Static pods are admitted without the Node from the API.
         let own = entry.is_static.then(|| {
             let config = &self.parts.config;
-            Place::own(config.name.clone(), config.node_labels())
+            NodeView::own(config.name.clone(), config.node_labels())
         });
-        let Some(place) = self.known.as_ref().map(|known| &known.place).or(own.as_ref()) else { return false };
-        match admit(entry.pod.template(), place, &self.has, &self.used, entry.is_static) {
+        let Some(view) = self.known.as_ref().map(|known| &known.view).or(own.as_ref()) else { return false };
+        match admit(entry.pod.template(), view, &self.has, &self.used, entry.is_static) {
             Ok(()) => {}
             // Labels and taints may have changed since the Node was last read, and the watch of the Node may lag behind the watch of pods. So the Node is read
             // once more before a pod is rejected for them.
-            Err(why) if why.of_place() && entry.failures == 0 && self.known.is_some() => {
+            Err(why) if why.of_node() && entry.failures == 0 && self.known.is_some() => {
                 entry.failures = 1;
                 self.check_now(now);
                 return false;
             }
             Err(why) => {
                 let tell = entry.pod.reject(&why);
-                self.parts.teller.tell(&entry.pod.item, tell);
+                self.parts.event_sender.tell(&entry.pod.item, tell);
             }
         }
         entry.failures = 0;
@@ -205,12 +205,12 @@ impl Node {
         }
         entry.abort = None;
         let pod = &mut entry.pod;
-        let mut told: Vec<PodEvent> = Vec::new();
+        let mut events: Vec<PodEvent> = Vec::new();
         match outcome {
-            Outcome::Recalled(result) => told.extend(pod.recalled(result, &self.host_ip, now)),
-            Outcome::Sandbox(result, before) => told.extend(pod.sandboxed(result, &before, &self.host_ip, now)),
-            Outcome::Started(report) => told.extend(pod.began(report, now)),
-            Outcome::Killed(index, result) => told.extend(pod.killed(index, result, now)),
+            Outcome::Recalled(result) => events.extend(pod.recalled(result, &self.host_ip, now)),
+            Outcome::Sandbox(result, before) => events.extend(pod.sandboxed(result, &before, &self.host_ip, now)),
+            Outcome::Started(report) => events.extend(pod.began(report, now)),
+            Outcome::Killed(index, result) => events.extend(pod.killed(index, result, now)),
             Outcome::Stopped(result) => pod.stopped(result, now),
             Outcome::Cleaned(result) => {
                 if pod.cleaned(&result, now) {
@@ -222,8 +222,8 @@ impl Node {
                 }
             }
         }
-        for tell in told {
-            self.parts.teller.tell(&entry.pod.item, tell);
+        for tell in events {
+            self.parts.event_sender.tell(&entry.pod.item, tell);
         }
         self.touch(uid, now);
     }
@@ -237,15 +237,15 @@ impl Node {
         };
         let Some((uid, entry)) = self.pods.iter_mut().find(|(_, entry)| concerns(&entry.pod)) else { return };
         let uid = *uid;
-        let told = match event {
+        let events = match event {
             RuntimeEvent::Container { status, .. } => {
                 let Some(index) = entry.pod.by_id(&status.id) else { return };
                 entry.pod.observe(index, status, now)
             }
             RuntimeEvent::Sandbox { .. } => entry.pod.sandbox_lost().into_iter().collect(),
         };
-        for tell in told {
-            self.parts.teller.tell(&entry.pod.item, tell);
+        for tell in events {
+            self.parts.event_sender.tell(&entry.pod.item, tell);
         }
         self.touch(uid, now);
     }

@@ -43,7 +43,7 @@ impl Probing {
 impl Node {
     /// Starts and stops probe tasks so that exactly the running containers of a pod are probed.
     pub(super) fn probe(&mut self, uid: Uid) {
-        let Some(entry) = self.pods.get(&uid).filter(|_| self.tools.ground.is_some()) else { return };
+        let Some(entry) = self.pods.get(&uid).filter(|_| self.tools.host_resources.is_some()) else { return };
         let pod = &entry.pod;
         let stopping = pod.gone || pod.item.meta.deleting();
         for (index, container) in pod.containers.iter().enumerate() {
@@ -98,9 +98,9 @@ fn spawn(
     else {
         return;
     };
-    let (teller, item) = (tools.teller.clone(), pod.item.clone());
+    let (event_sender, item) = (tools.event_sender.clone(), pod.item.clone());
     let tell = move |reason: &'static str, message: String| {
-        teller.tell(&item, PodEvent { container: Some(index), warning: true, reason: reason.into(), message });
+        event_sender.tell(&item, PodEvent { container: Some(index), warning: true, reason: reason.into(), message });
     };
     let tell: Arc<dyn Fn(&'static str, String) + Send + Sync> = Arc::new(tell);
     for probe in probes::of_container(spec) {

@@ -156,7 +156,8 @@ impl Node {
                 for finding in findings {
                     tracing::warn!(node = %config.name, path = %path.display(), %finding, "manifest has more than is used");
                 }
-                let value = if self.tools.ground.is_some() { PodView::whole(&pod) } else { PodView::project(&pod) };
+                let value =
+                    if self.tools.host_resources.is_some() { PodView::whole(&pod) } else { PodView::project(&pod) };
                 let item = Arc::new(Item { meta: ObjMeta::read(&pod, Revision::ZERO, false), value });
                 Some(Arc::new(Wanted { uid: uid_of(&item), item, object: pod }))
             }

@@ -7,11 +7,11 @@ use futures::future::BoxFuture;
 use oarlock_informer::Item;
 use oarlock_schema::Str;
 
-use super::ground::Ground;
+use super::host_resources::HostResources;
 use crate::cri::{self, ContainerStatus, PodSandboxConfig, Recall, RecalledContainer, Runtime, SandboxState};
+use crate::event_sender::{EventSender, WarningEvent};
 use crate::pod::model::PodEvent;
 use crate::pod::{Pod, Recalled, StartReport, State, Step, specs};
-use crate::tell::{Teller, Trouble};
 use crate::template::PodView;
 
 mod image;
@@ -26,7 +26,7 @@ use stop::Stop;
 pub(super) enum Outcome {
     Recalled(Result<Recalled, cri::Error>),
     /// New sandbox and its addresses, with the containers of the sandboxes removed before it.
-    Sandbox(Result<(Str, Vec<IpAddr>), Vec<Trouble>>, Vec<ContainerStatus>),
+    Sandbox(Result<(Str, Vec<IpAddr>), Vec<WarningEvent>>, Vec<ContainerStatus>),
     Started(StartReport),
     Killed(usize, Result<ContainerStatus, cri::Error>),
     Stopped(Result<Vec<ContainerStatus>, cri::Error>),
@@ -37,9 +37,9 @@ pub(super) enum Outcome {
 #[derive(Clone, Debug)]
 pub(super) struct Tools {
     pub(super) runtime: Arc<dyn Runtime>,
-    pub(super) teller: Teller,
+    pub(super) event_sender: EventSender,
     /// Host resources of pods; `None` on simulated nodes.
-    pub(super) ground: Option<Arc<Ground>>,
+    pub(super) host_resources: Option<Arc<HostResources>>,
 }
 
 /// A pod as its steps need it.
@@ -116,13 +116,15 @@ impl Subject {
     }
 
     fn tell(&self, container: Option<usize>, warning: bool, reason: &str, message: String) {
-        self.tools.teller.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
+        self.tools.event_sender.tell(&self.item, PodEvent { container, warning, reason: reason.into(), message });
     }
 
     /// Adds to the configuration the part for runtimes of real machines; returns Warning events.
-    async fn complete(&mut self) -> Result<Vec<Trouble>, String> {
-        let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) else { return Ok(Vec::new()) };
-        let (full, told) = ground.sandbox(whole, self.config.attempt).await?;
+    async fn complete(&mut self) -> Result<Vec<WarningEvent>, String> {
+        let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) else {
+            return Ok(Vec::new());
+        };
+        let (full, told) = host_resources.sandbox(whole, self.config.attempt).await?;
         self.config.full = Some(Arc::new(full));
         Ok(told)
     }
@@ -152,14 +154,14 @@ impl Subject {
         Ok(Recalled { sandbox: Some((id, status.ips)), attempts: status.attempt + 1, containers })
     }
 
-    async fn sandbox(mut self, before: &mut Vec<ContainerStatus>) -> Result<(Str, Vec<IpAddr>), Vec<Trouble>> {
+    async fn sandbox(mut self, before: &mut Vec<ContainerStatus>) -> Result<(Str, Vec<IpAddr>), Vec<WarningEvent>> {
         let failed = |why: &dyn std::fmt::Display| {
             vec![("FailedCreatePodSandBox", format!("Failed to create pod sandbox: {why}"))]
         };
         // A sandbox from an interrupted call would otherwise be left behind.
         before.extend(self.remove_sandboxes().await.map_err(|error| failed(&error))?);
-        if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
-            ground.prepare(whole).await?;
+        if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) {
+            host_resources.prepare(whole).await?;
         }
         for (reason, message) in self.complete().await.map_err(|why| failed(&why))? {
             self.tell(None, true, reason, message);
@@ -182,8 +184,8 @@ impl Subject {
 
     async fn clean(self) -> cri::Result<()> {
         self.remove_sandboxes().await?;
-        if let (Some(ground), Some(whole)) = (&self.tools.ground, &self.item.value.whole) {
-            let cleared = ground.clear(&self.config.uid, Some(&Ground::log_directory(whole))).await;
+        if let (Some(host_resources), Some(whole)) = (&self.tools.host_resources, &self.item.value.whole) {
+            let cleared = host_resources.clear(&self.config.uid, Some(&HostResources::log_directory(whole))).await;
             cleared.map_err(cri::Error::Failed)?;
         }
         Ok(())

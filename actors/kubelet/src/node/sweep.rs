@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::ground::Ground;
+use super::host_resources::HostResources;
 use super::steps::Tools;
 use super::{Done, Node};
 use crate::cri::{self, ContainerState, SandboxState};
@@ -20,8 +20,8 @@ impl Node {
         self.work.push(Box::pin(async move {
             if let Err(error) = sandboxes(&tools, &known).await {
                 tracing::warn!(%node, %error, "orphaned sandboxes not removed");
-            } else if let Some(ground) = &tools.ground
-                && let Err(why) = leftovers(ground, &known).await
+            } else if let Some(host_resources) = &tools.host_resources
+                && let Err(why) = leftovers(host_resources, &known).await
             {
                 tracing::warn!(%node, why, "what pods left is not removed");
             }
@@ -31,11 +31,11 @@ impl Node {
 }
 
 /// Removes as many leftovers as possible; returns the first error.
-async fn leftovers(ground: &Ground, known: &BTreeSet<String>) -> Result<(), String> {
+async fn leftovers(host_resources: &HostResources, known: &BTreeSet<String>) -> Result<(), String> {
     let mut result = Ok(());
-    for (uid, logs) in ground.leftovers().await? {
+    for (uid, logs) in host_resources.leftovers().await? {
         if !known.contains(&uid) {
-            result = result.and(ground.clear(&uid, logs.as_deref()).await);
+            result = result.and(host_resources.clear(&uid, logs.as_deref()).await);
         }
     }
     result

@@ -11,8 +11,8 @@ use oarlock_schema::Str;
 use super::model::{Ended, PodEvent};
 use super::{Doomed, Now, Pod, Stage, State, specs};
 use crate::cri::{self, ContainerStatus};
+use crate::event_sender::WarningEvent;
 use crate::probes::{Kind, Report, Verdict};
-use crate::tell::Trouble;
 use crate::template::PodView;
 
 /// First crash or pull back-off in seconds.
@@ -72,7 +72,7 @@ impl Pod {
         };
         (self.stage, self.hold) = (Stage::Active, None);
         self.sandboxes = known.attempts;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let template = self.template().clone();
         for (index, spec) in specs(&template).enumerate() {
             let own = known.containers.iter().filter(|status| status.name == spec.name);
@@ -80,7 +80,7 @@ impl Pod {
             let mut own: Vec<_> = own.filter(|status| status.state != cri::ContainerState::Created).collect();
             own.sort_by_key(|status| status.attempt);
             if let Some(latest) = own.pop() {
-                told.extend(self.adopt(index, latest, own.pop(), now));
+                events.extend(self.adopt(index, latest, own.pop(), now));
             } else if let Some(container) = self.containers.get_mut(index) {
                 lose(container, now);
             }
@@ -95,7 +95,7 @@ impl Pod {
             }
             None => self.containers.iter_mut().for_each(|container| lose(container, now)),
         }
-        told
+        events
     }
 
     /// Takes over a container from before the restart, and the one before it.
@@ -132,16 +132,16 @@ impl Pod {
     /// Applies the outcome of running the sandbox; a failure has reasons and messages. `before` are the containers of removed sandboxes.
     pub(crate) fn sandboxed(
         &mut self,
-        outcome: Result<(Str, Vec<IpAddr>), Vec<Trouble>>,
+        outcome: Result<(Str, Vec<IpAddr>), Vec<WarningEvent>>,
         before: &[ContainerStatus],
         host: &str,
         now: Now,
     ) -> Vec<PodEvent> {
         self.busy = None;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for status in before {
             if let Some(index) = self.by_id(&status.id) {
-                told.extend(self.observe(index, status, now));
+                events.extend(self.observe(index, status, now));
             }
         }
         match outcome {
@@ -149,18 +149,18 @@ impl Pod {
                 self.addressed(&ips, host);
                 (self.sandbox, self.hold) = (Some(id), None);
                 self.containers.iter_mut().for_each(|container| lose(container, now));
-                told
+                events
             }
             Err(troubles) => {
                 self.hold = Some(now.at + RETRY_PAUSE);
-                let tell = |(reason, message): Trouble| PodEvent {
+                let tell = |(reason, message): WarningEvent| PodEvent {
                     container: None,
                     warning: true,
                     reason: reason.into(),
                     message,
                 };
-                told.extend(troubles.into_iter().map(tell));
-                told
+                events.extend(troubles.into_iter().map(tell));
+                events
             }
         }
     }

@@ -6,8 +6,8 @@ use crate::template::RestartPolicy;
 
 impl Pod {
     /// Returns the next step, or when to decide again. There is no step while another is in progress, unless the pod must end sooner than that one would.
-    pub(crate) fn advance(&mut self, now: Now, told: &mut Vec<PodEvent>) -> Next {
-        self.check_deadline(now, told);
+    pub(crate) fn advance(&mut self, now: Now, events: &mut Vec<PodEvent>) -> Next {
+        self.check_deadline(now, events);
         let grace = self.end_grace();
         let mut next = match (&self.busy, grace) {
             (Some(Step::Stop(under_way)), Some(grace)) if grace < *under_way => {
@@ -19,7 +19,7 @@ impl Pod {
             (Some(_), _) => Next::default(),
             (None, grace) => self.idle(grace, now),
         };
-        self.flip_pulls(now, &mut next, told);
+        self.flip_pulls(now, &mut next, events);
         if let Some(end) = self.deadline(now)
             && self.stage == Stage::Active
         {
@@ -147,17 +147,17 @@ impl Pod {
         (self.verdict.is_none() && !self.phase.is_over()).then(|| now.at + seconds(left))
     }
 
-    fn check_deadline(&mut self, now: Now, told: &mut Vec<PodEvent>) {
+    fn check_deadline(&mut self, now: Now, events: &mut Vec<PodEvent>) {
         if self.stage != Stage::Active || self.deadline(now).is_none_or(|end| now.at < end) {
             return;
         }
         let (reason, message) = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
         self.verdict = Some(Box::new((reason.into(), message.into())));
-        told.push(PodEvent { container: None, warning: false, reason: reason.into(), message: message.to_owned() });
+        events.push(PodEvent { container: None, warning: false, reason: reason.into(), message: message.to_owned() });
     }
 
     /// Turns ErrImagePull into ImagePullBackOff after a moment.
-    fn flip_pulls(&mut self, now: Now, next: &mut Next, told: &mut Vec<PodEvent>) {
+    fn flip_pulls(&mut self, now: Now, next: &mut Next, events: &mut Vec<PodEvent>) {
         let template = self.template().clone();
         for (index, (spec, container)) in super::specs(&template).zip(&mut self.containers).enumerate() {
             let Some(flip) = container.flip else { continue };
@@ -176,8 +176,8 @@ impl Pod {
                 reason: reason.into(),
                 message,
             };
-            told.push(tell(false, "BackOff", plain));
-            told.push(tell(true, "Failed", "Error: ImagePullBackOff".to_owned()));
+            events.push(tell(false, "BackOff", plain));
+            events.push(tell(true, "Failed", "Error: ImagePullBackOff".to_owned()));
         }
     }
 }

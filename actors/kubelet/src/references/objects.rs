@@ -1,6 +1,6 @@
 //! Cache of API objects by name, each valid for a limited time (upstream's `Cache` strategy of `pkg/kubelet/util/manager`).
 //!
-//! Concurrent readers of one object share one call. A failed call keeps the cached object, except that 404 removes it.
+//! Concurrent readers of one object share one call. After a failed call the cached object is used on, except that 403 and 404 drop it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -112,14 +112,14 @@ impl Objects {
             .ok_or_else(|| Status::internal_error(format!("the schema lacks {}", reference.kind.name())))?;
         let read = self.client.get(resource, namespace, &reference.name).await;
         // Upstream's kubelet names these two kinds in the singular.
-        let told = |status: Status| match reference.kind {
+        let in_singular = |status: Status| match reference.kind {
             Kind::ConfigMap | Kind::Secret if status.is_not_found() => {
                 let singular = GroupResource::new("", reference.kind.name().to_lowercase());
                 Status::not_found(&singular, &reference.name)
             }
             _ => status,
         };
-        Ok(Arc::new(read.map_err(told)?.obj()?))
+        Ok(Arc::new(read.map_err(in_singular)?.obj()?))
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::config::Machine;
 use crate::fleet::KubeletHandle;
 use crate::node::{LEASE_SECONDS, NODE_CHECK_PERIOD, STATUS_REPORT_SECONDS};
-use crate::{image_gc, log_rotation, machine, manifests, tell};
+use crate::{event_sender, image_gc, log_rotation, machine, manifests};
 
 /// Returns the body of the answer.
 pub(super) fn configz(node: &KubeletHandle) -> Vec<u8> {
@@ -19,8 +19,8 @@ pub(super) fn configz(node: &KubeletHandle) -> Vec<u8> {
         "nodeStatusUpdateFrequency": span(NODE_CHECK_PERIOD),
         "nodeStatusReportFrequency": span(Duration::from_secs(STATUS_REPORT_SECONDS.unsigned_abs())),
         "nodeLeaseDurationSeconds": LEASE_SECONDS,
-        "eventRecordQPS": 1000 / tell::REFILL.as_millis(),
-        "eventBurst": tell::BURST,
+        "eventRecordQPS": 1000 / event_sender::REFILL.as_millis(),
+        "eventBurst": event_sender::BURST,
         "port": node.port(),
     });
     if let (Value::Object(all), Some(machine)) = (&mut all, node.machine()) {

@@ -23,25 +23,25 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// # Errors
 /// When a directory cannot be made; for the log only, since the text names files of the node.
 pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), String> {
-    let told = |error: Errno| because("mkdir", &volume.join(subpath))(error.into());
+    let failed = |error: Errno| because("mkdir", &volume.join(subpath))(error.into());
     let root = open_root(volume)?;
-    let mode = Mode::from_raw_mode(fstat(&root).map_err(told)?.st_mode & 0o7777);
+    let mode = Mode::from_raw_mode(fstat(&root).map_err(failed)?.st_mode & 0o7777);
     let mut path = PathBuf::new();
-    let mut parent = open_beneath(&root, Path::new(".")).map_err(told)?;
+    let mut parent = open_beneath(&root, Path::new(".")).map_err(failed)?;
     for part in subpath.components() {
         let Component::Normal(name) = part else { continue };
         path.push(name);
         parent = match open_beneath(&root, &path) {
             Ok(found) => found,
             Err(Errno::NOENT) => {
-                mkdirat(&parent, name, mode).map_err(told)?;
+                mkdirat(&parent, name, mode).map_err(failed)?;
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let made = openat2(&parent, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(told)?;
+                let made = openat2(&parent, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).map_err(failed)?;
                 // Independent of the umask.
-                fchmod(&made, mode).map_err(told)?;
+                fchmod(&made, mode).map_err(failed)?;
                 made
             }
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(failed(error)),
         };
     }
     Ok(())
@@ -54,18 +54,18 @@ pub(super) fn make(volume: &Path, subpath: &Path) -> Result<(), String> {
 pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), String> {
     let opened = open_beneath(&open_root(volume)?, subpath);
     let opened = opened.map_err(|error| because("open", &volume.join(subpath))(error.into()))?;
-    let told = |error: Errno| because("mount", target)(error.into());
-    let found = fstat(&opened).map_err(told)?;
+    let failed = |error: Errno| because("mount", target)(error.into());
+    let found = fstat(&opened).map_err(failed)?;
     if mounted::is_mount_point(target)? {
         if statat(CWD, target, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|bound| same(&bound, &found)) {
             return Ok(());
         }
-        unmount(target, UnmountFlags::NOFOLLOW).map_err(told)?;
+        unmount(target, UnmountFlags::NOFOLLOW).map_err(failed)?;
     }
     prepare(target, found.st_mode & 0o170_000 == 0o040_000)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    let tree = open_tree(&opened, c"", flags).map_err(told)?;
-    move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(told)
+    let tree = open_tree(&opened, c"", flags).map_err(failed)?;
+    move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(failed)
 }
 
 /// Returns the text of a file in a volume. Symlinks cannot leave the volume; absolute ones start at its root.
@@ -74,12 +74,12 @@ pub(super) fn bind(volume: &Path, subpath: &Path, target: &Path) -> Result<(), S
 /// When the file cannot be read; for the log only, since the text names files of the node.
 pub(super) fn read(volume: &Path, file: &Path) -> Result<String, String> {
     let path = volume.join(file);
-    let told = |error: Errno| because("open", &path)(error.into());
+    let failed = |error: Errno| because("open", &path)(error.into());
     // Opening a named pipe that a container made would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let opened = openat2(open_root(volume)?, file, flags, Mode::empty(), within).map_err(told)?;
-    if fstat(&opened).map_err(told)?.st_mode & 0o170_000 != 0o100_000 {
+    let opened = openat2(open_root(volume)?, file, flags, Mode::empty(), within).map_err(failed)?;
+    if fstat(&opened).map_err(failed)?.st_mode & 0o170_000 != 0o100_000 {
         return Err(format!("open {}: not a regular file", path.display()));
     }
     let mut text = Vec::new();

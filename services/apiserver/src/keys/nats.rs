@@ -35,7 +35,7 @@ pub(super) struct Wanted {
 }
 
 /// Input of the NATS servers' configuration: the credentials it lists and the security of connections.
-pub(super) struct Carried {
+pub(super) struct ServerConfig {
     seeds: BTreeMap<String, (Holder, Seed)>,
     tls: bool,
     routes: Vec<String>,
@@ -46,7 +46,7 @@ pub(super) struct Carried {
 ///
 /// # Errors
 /// When the directory cannot be read or written, or a file with the extension of seeds holds no seed.
-pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyhow::Result<Carried> {
+pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyhow::Result<ServerConfig> {
     let folder = directory.nats();
     // The configuration is written anew each time: a later run that leaves out a flag would silently turn off TLS or the protection of routes.
     for (flag, names, file) in [("tls-san", &wanted.tls, "server.crt"), ("routes", &wanted.routes, PASSWORD)] {
@@ -97,11 +97,11 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
             };
         }
     }
-    let carried = Carried { seeds, tls: !wanted.tls.is_empty(), routes: wanted.routes.clone(), password };
+    let server_config = ServerConfig { seeds, tls: !wanted.tls.is_empty(), routes: wanted.routes.clone(), password };
     let place = |name: &str| absolute(&folder.join(name));
-    files.add(folder.join("nats.conf"), Visibility::Private, carried.text(place)?);
+    files.add(folder.join("nats.conf"), Visibility::Private, server_config.text(place)?);
     files.commit()?;
-    Ok(carried)
+    Ok(server_config)
 }
 
 /// Returns the host of `host:port`.
@@ -110,7 +110,7 @@ fn host(server: &str) -> &str {
     host.trim_start_matches('[').trim_end_matches(']')
 }
 
-impl Carried {
+impl ServerConfig {
     /// Returns the text of the configuration; `place` maps each file the configuration refers to to its path.
     fn text(&self, place: impl Fn(&str) -> anyhow::Result<String>) -> anyhow::Result<String> {
         let [certificate, key] = SERVER.map(&place);
@@ -136,16 +136,16 @@ impl Carried {
 ///
 /// # Errors
 /// When a file cannot be read or written.
-pub(super) fn write_part(folder: &Path, directory: &DataDir, carried: &Carried) -> anyhow::Result<()> {
+pub(super) fn write_part(folder: &Path, directory: &DataDir, server_config: &ServerConfig) -> anyhow::Result<()> {
     let mut copies = Copies::new(directory.nats(), folder);
-    if carried.tls {
+    if server_config.tls {
         SERVER.iter().for_each(|name| copies.add(name));
     }
-    if !carried.routes.is_empty() {
+    if !server_config.routes.is_empty() {
         ROUTE.iter().chain([&AUTHORITY]).for_each(|name| copies.add(name));
     }
     copies.write()?;
-    let text = carried.text(|name| Ok(name.to_owned()))?;
+    let text = server_config.text(|name| Ok(name.to_owned()))?;
     let mut files = AtomicFiles::new();
     files.add(folder.join("nats.conf"), Visibility::Private, format!("http: \"127.0.0.1:8222\"\n{text}"));
     Ok(files.commit()?)

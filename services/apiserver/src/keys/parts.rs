@@ -9,7 +9,7 @@ use oarlock_bus::permissions::Holder;
 use oarlock_config::{DataDir, ROLE_KEYS};
 use oarlock_pki::{AtomicFiles, Pki, Visibility};
 
-use super::nats::{self, Carried};
+use super::nats::{self, ServerConfig};
 
 /// Keys that one part of the control plane needs.
 struct Row {
@@ -99,7 +99,7 @@ impl Copies {
 ///
 /// # Errors
 /// When a file cannot be read or written.
-pub(super) fn write(folder: &Path, directory: &DataDir, carried: &Carried) -> anyhow::Result<()> {
+pub(super) fn write(folder: &Path, directory: &DataDir, server_config: &ServerConfig) -> anyhow::Result<()> {
     let etcd = directory.pki().join("etcd");
     for row in &PARTS {
         let own = folder.join(row.folder);
@@ -125,7 +125,7 @@ pub(super) fn write(folder: &Path, directory: &DataDir, carried: &Carried) -> an
         }
     }
     copy(&etcd, &folder.join("etcd"), &ETCD)?;
-    nats::write_part(&folder.join("nats"), directory, carried)
+    nats::write_part(&folder.join("nats"), directory, server_config)
 }
 
 /// Schedules copies of a folder's files; every file exists if the folder does.

@@ -14,7 +14,7 @@ use oarlock_service_apiserver::assemble::{self, STORE_FILE, Store};
 use oarlock_storage::snapshot::{Digest, Header, Object, RestoreError, Summary, restore};
 use oarlock_storage::{EmbeddedLog, Fatal, FatalHook, Log, embedded};
 
-use super::How;
+use super::FillOptions;
 
 /// Location of a store.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ pub(super) struct Filled {
 pub(super) async fn fill<E: std::error::Error + Send + Sync + 'static>(
     place: &Place,
     header: &Header,
-    how: How,
+    how: FillOptions,
     objects: impl Stream<Item = Result<Object, E>>,
 ) -> anyhow::Result<Filled> {
     let above = |past: Revision| Revision(past.get().saturating_add(how.bump_revision));

@@ -65,8 +65,8 @@ impl Start {
 
     async fn pull(&self, spec: &ContainerSpec, image: &str) -> cri::Result<Image> {
         let mut pull = Pull { image, container: &spec.name, pod: &self.subject.config, auth: None };
-        let known = match (&self.subject.tools.ground, &self.subject.item.value.whole) {
-            (Some(ground), Some(whole)) => ground.credentials(whole, image).await,
+        let known = match (&self.subject.tools.host_resources, &self.subject.item.value.whole) {
+            (Some(host_resources), Some(whole)) => host_resources.credentials(whole, image).await,
             _ => Vec::new(),
         };
         let mut last = None;

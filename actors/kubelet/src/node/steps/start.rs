@@ -82,9 +82,9 @@ impl Start {
                 runtime.remove_container(&old.id).await.map_err(create_error)?;
             }
         }
-        let full = match (&self.subject.tools.ground, &self.subject.item.value.whole) {
-            (Some(ground), Some(whole)) => {
-                let made = ground.container(whole, &spec.name, self.attempt, image, &self.ips).await;
+        let full = match (&self.subject.tools.host_resources, &self.subject.item.value.whole) {
+            (Some(host_resources), Some(whole)) => {
+                let made = host_resources.container(whole, &spec.name, self.attempt, image, &self.ips).await;
                 Some(Box::new(made.map_err(|why| self.not_configured(why))?))
             }
             _ => None,

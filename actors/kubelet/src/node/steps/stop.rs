@@ -53,8 +53,8 @@ impl Stop {
             runtime.stop_pod_sandbox(&sandbox.id).await?;
             statuses.extend(runtime.list_containers(&sandbox.id).await?);
         }
-        if let Some(ground) = &self.subject.tools.ground {
-            ground.tear_down(&self.subject.config.uid).await.map_err(cri::Error::Failed)?;
+        if let Some(host_resources) = &self.subject.tools.host_resources {
+            host_resources.tear_down(&self.subject.config.uid).await.map_err(cri::Error::Failed)?;
         }
         Ok(statuses)
     }

@@ -9,7 +9,7 @@ use crate::pod::model::{CONDITIONS, Ended, Phase, SCHEDULED};
 
 /// State of a container as recorded in the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SeenState {
+pub(crate) enum RecordedState {
     Waiting,
     Running(i64),
     Ended(Ended),
@@ -17,9 +17,9 @@ pub(crate) enum SeenState {
 
 /// Status of a container as recorded in the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeenContainer {
+pub(crate) struct RecordedContainer {
     pub(crate) name: Str,
-    pub(crate) state: SeenState,
+    pub(crate) state: RecordedState,
     pub(crate) last: Option<Ended>,
     pub(crate) restarts: u32,
     pub(crate) id: Str,
@@ -29,7 +29,7 @@ pub(crate) struct SeenContainer {
 
 /// Status of a pod as recorded in the API, with the fields a kubelet writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedStatus {
     pub(crate) phase: Phase,
     pub(crate) reason: Str,
     pub(crate) message: Str,
@@ -38,10 +38,10 @@ pub(crate) struct Seen {
     pub(crate) ip: Str,
     /// Whether each of [`CONDITIONS`] was true, and its transition time; 0 for a missing condition.
     pub(crate) conditions: [(bool, i64); CONDITIONS.len()],
-    pub(crate) containers: Vec<SeenContainer>,
+    pub(crate) containers: Vec<RecordedContainer>,
 }
 
-impl Seen {
+impl RecordedStatus {
     /// Reads the status, if a kubelet has written to it (or the pod has finished).
     pub(crate) fn read(pod: Pod<'_>) -> Option<Self> {
         let status = pod.status();
@@ -85,16 +85,16 @@ fn bare(id: &str) -> Str {
     id.split_once("://").map_or(id, |(_, id)| id).into()
 }
 
-fn container(status: ContainerStatus<'_>) -> SeenContainer {
+fn container(status: ContainerStatus<'_>) -> RecordedContainer {
     let state = status.state();
     let state = if let Some(running) = state.running() {
-        SeenState::Running(time(running.started_at()))
+        RecordedState::Running(time(running.started_at()))
     } else if let Some(over) = state.terminated() {
-        SeenState::Ended(ended(over))
+        RecordedState::Ended(ended(over))
     } else {
-        SeenState::Waiting
+        RecordedState::Waiting
     };
-    SeenContainer {
+    RecordedContainer {
         name: status.name().into(),
         state,
         last: status.last_state().terminated().map(ended),

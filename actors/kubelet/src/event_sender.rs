@@ -13,7 +13,7 @@ use crate::pod::model::PodEvent;
 use crate::template::PodView;
 
 /// Reason and message of a Warning event.
-pub(crate) type Trouble = (&'static str, String);
+pub(crate) type WarningEvent = (&'static str, String);
 
 /// Burst of the rate limit (upstream's `eventBurst`).
 pub(crate) const BURST: u32 = 100;
@@ -47,14 +47,14 @@ impl Budget {
 
 /// Sender of Events about one node and its pods.
 #[derive(Clone, Debug)]
-pub(crate) struct Teller {
+pub(crate) struct EventSender {
     pub(crate) recorder: Recorder,
     pub(crate) budget: Arc<Budget>,
 }
 
-impl Teller {
+impl EventSender {
     /// Sends an Event about a change of the node's readiness.
-    pub(crate) fn turned(&self, node: &Str, reason: &str) {
+    pub(crate) fn ready_changed(&self, node: &Str, reason: &str) {
         // Upstream's kubelet sets the Event's uid to the node's name as well, and kubectl searches for that value.
         let about = ObjectRef {
             api_version: "v1".into(),

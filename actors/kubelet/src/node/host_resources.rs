@@ -18,15 +18,15 @@ use crate::cri::{Image, v1};
 use crate::dns::{self, Dns};
 use crate::downward::{self, Surroundings};
 use crate::environment::{self, ServiceView};
+use crate::event_sender::WarningEvent;
 use crate::manifests::SOURCE;
 use crate::references::References;
-use crate::tell::Trouble;
 use crate::volumes::{Failed, HostsFile, Mount, Mounted, Propagation, Volumes};
 use crate::{credentials, hosts, machine};
 
 /// Host resources of the pods of one machine.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct HostResources {
     machine: Machine,
     cgroups: Cgroups,
     references: References,
@@ -38,7 +38,7 @@ pub(crate) struct Ground {
     pages: Vec<u64>,
 }
 
-impl Ground {
+impl HostResources {
     /// Creates the manager of a machine's host resources; `None` for a simulated node. `services` holds the cluster's Services, kept current by the caller.
     pub(super) fn new(client: &Client, config: &NodeConfig, services: Arc<Cache<ServiceView>>) -> Option<Self> {
         let machine = config.machine.clone()?;
@@ -72,13 +72,13 @@ impl Ground {
     }
 
     /// Makes the volumes and the cgroup of a pod, before its sandbox.
-    pub(super) async fn prepare(&self, object: &Arc<Obj>) -> Result<(), Vec<Trouble>> {
+    pub(super) async fn prepare(&self, object: &Arc<Obj>) -> Result<(), Vec<WarningEvent>> {
         let pod = downward::pod(object);
         let made = self.cgroups.make(&self.cgroups.parent(pod), &pod_limits(pod));
         let failed = |why| vec![("FailedCreatePodContainer", format!("unable to ensure pod container exists: {why}"))];
         made.map_err(failed)?;
         let failed = |failed: Failed| {
-            let mut all: Vec<Trouble> = failed.messages.iter().map(|text| ("FailedMount", text.clone())).collect();
+            let mut all: Vec<WarningEvent> = failed.messages.iter().map(|text| ("FailedMount", text.clone())).collect();
             all.push(("FailedMount", failed.summary()));
             all
         };
@@ -113,7 +113,7 @@ impl Ground {
         &self,
         object: &Obj,
         attempt: u32,
-    ) -> Result<(v1::PodSandboxConfig, Vec<Trouble>), String> {
+    ) -> Result<(v1::PodSandboxConfig, Vec<WarningEvent>), String> {
         let pod = downward::pod(object);
         let dns = Dns {
             servers: self.machine.cluster_dns.clone(),
