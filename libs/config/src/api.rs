@@ -1,10 +1,10 @@
-//! How a part of the control plane reaches the API.
+//! Flags for connecting to the API.
 
 use std::path::PathBuf;
 
 use crate::{Endpoint, Kubeconfig, Result};
 
-/// Flags about API servers.
+/// Flags for connecting to API servers.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ApiOptions {
     /// How to reach the API server, and as whom.
@@ -18,10 +18,10 @@ pub struct ApiOptions {
 }
 
 impl ApiOptions {
-    /// What the kubeconfig's current context says, at the servers named.
+    /// Reads the kubeconfig's current context, with the servers of the flag in place of the kubeconfig's.
     ///
     /// # Errors
-    /// When the kubeconfig is unusable, or an address is none.
+    /// When the kubeconfig is unusable, or an address is invalid.
     pub fn read(&self) -> Result<Endpoint> {
         Kubeconfig::read(&self.kubeconfig)?.resolve(None)?.at(&self.server)
     }

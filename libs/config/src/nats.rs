@@ -1,10 +1,10 @@
-//! How a part of the control plane reaches the bus.
+//! Flags for connecting to the message bus.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The file beside credentials that holds the roles' public keys.
+/// Name of the file with the roles' public keys, in the directory of the credentials.
 pub const ROLE_KEYS: &str = "roles.pub";
 
 /// Flags about the bus. Without servers there is none, and nothing else changes.
@@ -25,21 +25,21 @@ pub struct NatsOptions {
     pub nats_ca: Option<PathBuf>,
 }
 
-/// What the flags name.
+/// Content of the files that the flags name.
 #[derive(Clone)]
 pub struct Nats {
-    /// The servers' addresses.
+    /// Addresses of the servers.
     pub servers: Vec<String>,
-    /// The text of the seed's file.
+    /// Text of the seed file.
     pub credentials: Option<String>,
-    /// The text with the roles' public keys.
+    /// Text of the file with the roles' public keys.
     pub role_keys: Option<String>,
-    /// Authorities, PEM.
+    /// Certificate authorities, PEM.
     pub authorities: Option<String>,
 }
 
 impl NatsOptions {
-    /// Reads the files; `None` where no server is named.
+    /// Reads the files; `None` without servers.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -58,7 +58,7 @@ impl NatsOptions {
         beside.exists().then_some(beside)
     }
 
-    /// The same for one of several nodes of a process: where the credentials are a directory, its `node-<name>.seed`.
+    /// Returns the flags for one of several nodes in a process: if the credentials are a directory, its file `node-<name>.seed`.
     #[must_use]
     pub fn of_node(&self, name: &str) -> Self {
         let own = |path: &PathBuf| if path.is_dir() { path.join(format!("node-{name}.seed")) } else { path.clone() };

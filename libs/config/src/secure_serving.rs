@@ -1,4 +1,4 @@
-//! Where a part of the control plane tells of itself.
+//! Flags of the HTTPS server for health and metrics.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;

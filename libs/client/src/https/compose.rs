@@ -1,4 +1,4 @@
-//! From calls to HTTP: paths, queries, headers, bodies.
+//! Converts calls to HTTP requests: paths, queries, headers, bodies.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use crate::wire;
 
 const JSON: &str = "application/json";
 
-/// A request without the server's and the identity's part.
+/// A request without server address and identity.
 #[derive(Debug)]
 pub(super) struct Composed {
     pub(super) method: Method,

@@ -217,7 +217,7 @@ pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
     // A key that is never written.
     let create = WatchCreateRequest { key: "\0".into(), start_revision: 1, ..WatchCreateRequest::default() };
     let (requests, mut stream) = shared.members.watch(request(RequestUnion::CreateRequest(create))).await?;
-    let told = async {
+    let compaction = async {
         loop {
             let ask = tokio::time::timeout(PROGRESS_REQUEST_INTERVAL, stream.message()).await;
             let message = match ask {
@@ -240,6 +240,6 @@ pub(crate) async fn compacted(shared: &Shared) -> Result<Revision, Error> {
             let _full = requests.try_send(request(RequestUnion::ProgressRequest(WatchProgressRequest {})));
         }
     };
-    let told = tokio::time::timeout(PROGRESS_TIMEOUT, told).await;
-    told.unwrap_or_else(|_| Err(Error::Unavailable("etcd does not say what it compacted".into())))
+    let compaction = tokio::time::timeout(PROGRESS_TIMEOUT, compaction).await;
+    compaction.unwrap_or_else(|_| Err(Error::Unavailable("etcd does not say what it compacted".into())))
 }
