@@ -42,13 +42,13 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     // Upstream's flow control writes under a field manager of its own, by which it recognizes its objects.
     let flow_control = acting_as("api-priority-and-fairness-config-producer-v1/oarlock");
     loop {
-        let pause = match ctx.protected(everything(&server, &client, &flow_control)).await {
+        let pause = match ctx.protected(ensure_all(&server, &client, &flow_control)).await {
             Ok(()) => {
                 server.state().set_bootstrapped();
                 REPAIR_EVERY
             }
             Err(status) if matches!(status.code, 503 | 504) => {
-                tracing::warn!(%status, "the store is out of reach: nothing is repaired");
+                tracing::warn!(%status, "the store is unreachable: bootstrap objects are not repaired");
                 RETRY_EVERY
             }
             Err(status) => return Err(status.into()),
@@ -60,7 +60,8 @@ pub async fn run(ctx: LoopCtx, server: Server) -> Result<(), Failure> {
     }
 }
 
-async fn everything(server: &Server, client: &Client, flow_control: &Client) -> Result<(), Status> {
+/// Creates or repairs all bootstrap objects.
+async fn ensure_all(server: &Server, client: &Client, flow_control: &Client) -> Result<(), Status> {
     let objects = objects::all(server)?;
     let (first, rest): (Vec<_>, Vec<_>) = objects.into_iter().partition(|o| o.resource.plural == "namespaces");
     let (flow, rest): (Vec<_>, Vec<_>) =

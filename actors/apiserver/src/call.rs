@@ -130,7 +130,7 @@ fn reads_first(call: &Call) -> bool {
     }
 }
 
-/// Whether a Status may be due to outdated state: an object is missing, already exists, has changed, or a quota or port is used up.
+/// Whether a Status may be due to outdated state: an object is missing, already exists, has changed, or an address, port or quota is used up or taken.
 fn may_be_stale(status: &Status) -> bool {
     matches!(status.code, 403 | 404 | 409 | 422)
 }

@@ -186,6 +186,7 @@ impl Lanes {
         Self { queue: Arc::new(Mutex::new(queue)), gate }
     }
 
+    /// Takes a free lane or waits for one.
     async fn lane(&self, user: &Str, exempt: bool, deadline: Instant) -> Result<Lane, Status> {
         let (number, receiver) = {
             let mut queue = self.queue.lock();

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::inflight::Seat;
 
-/// Maximum time that such a watch holds its seat. Seats are for the server's work, and the server does none while the client does not read.
+/// Maximum time for which a watch holds a seat while it sends initial events. Seats are for the server's work, and the server does none while the client does not read.
 const MAX_SEAT_TIME: Duration = Duration::from_secs(10);
 
 /// A seat that is held until it is dropped, or for [`MAX_SEAT_TIME`].

@@ -125,6 +125,7 @@ struct Acceptor {
 }
 
 impl Acceptor {
+    /// Serves an accepted connection, or closes it when a limit is reached.
     async fn admit(&self, accepted: std::io::Result<(TcpStream, SocketAddr)>) {
         match accepted {
             Ok((stream, from)) => {
@@ -155,6 +156,7 @@ impl Acceptor {
     }
 }
 
+/// Serves one connection: TLS handshake, then HTTP/2 or HTTP/1.1.
 async fn connection(
     gate: &Gate,
     stream: TcpStream,
@@ -214,7 +216,7 @@ async fn connection(
             biased;
             () = drive(closing, connection, |connection| connection.graceful_shutdown()) => {}
             // The client has got a GOAWAY, and the requests that it may have begun before have had their time.
-            () = unauthenticated.overdue(patience) => tracing::debug!("connection ended: nobody authenticated"),
+            () = unauthenticated.overdue(patience) => tracing::debug!("connection ended: no request was authenticated"),
         }
     } else {
         let mut builder = http1::Builder::new();

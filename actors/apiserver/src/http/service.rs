@@ -124,8 +124,10 @@ fn shutting_down() -> Response<Body> {
     response
 }
 
+/// The user of a request after impersonation, and a warning about the credential.
 type AuthenticatedUser = (Arc<UserInfo>, Option<String>);
 
+/// Determines the user of a request from its certificate and headers, and applies impersonation.
 fn authenticate(
     server: &Server,
     peer: Option<&PeerCertificates>,
@@ -168,6 +170,7 @@ fn time_limit(server: &Server, info: &RequestInfo, query: &str) -> Result<Durati
     Ok(asked.to_std().filter(|asked| !asked.is_zero()).map_or(most, |asked| asked.min(most)))
 }
 
+/// Serves the request of an authenticated user.
 async fn handle(
     server: &Server,
     caller: &Arc<Caller>,
@@ -187,6 +190,7 @@ async fn handle(
     Ok(plain::answer(server, &info.path, &query, &request, accept)?)
 }
 
+/// Serves a request for a resource: checks authorization and route, then executes the call.
 async fn on_resource(
     server: &Server,
     caller: &Arc<Caller>,

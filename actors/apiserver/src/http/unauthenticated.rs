@@ -18,19 +18,21 @@ use tokio::sync::watch;
 /// time limit per request head instead.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Number of unauthenticated connections by address.
 type Counts = Arc<Mutex<BTreeMap<IpAddr, usize>>>;
 
 /// Number of connections of each address over which no client has authenticated yet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnauthenticatedConnections(Counts);
 
-/// One unauthenticated connection, counted_address until a request over it is authenticated or the value is dropped.
+/// One unauthenticated connection, counted until a request over it is authenticated or the value is dropped.
 #[derive(Debug)]
 pub(super) struct UnauthenticatedConnection {
     slot: Mutex<Option<Slot>>,
     authenticated: watch::Sender<bool>,
 }
 
+/// The count of one connection, taken back when dropped.
 #[derive(Debug)]
 struct Slot {
     counts: Counts,
@@ -49,7 +51,7 @@ impl Drop for Slot {
     }
 }
 
-/// Returns the address under which a connection is counted_address: one host can choose from a whole /64 of IPv6 addresses. `None` for an exempt address.
+/// Returns the address under which a connection is counted: one host can choose from a whole /64 of IPv6 addresses. `None` for an exempt address.
 fn counted_address(from: IpAddr) -> Option<IpAddr> {
     let address = match from.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),

@@ -120,6 +120,7 @@ fn log_claim(caller: &Caller, entry: &Entry) {
     }
 }
 
+/// Returns the error for a write whose claim is no longer current.
 fn stale(caller: &Caller, key: &Key) -> Status {
     match &caller.fence {
         Some(claim) => {

@@ -157,6 +157,7 @@ impl<'a> ProxiedName<'a> {
     }
 }
 
+/// Returns the destination of a proxied request.
 async fn location(server: &Server, target: &Target<'_>) -> Result<Location, Status> {
     let plural = target.resource().plural;
     let kind = plural.trim_end_matches('s');
