@@ -39,14 +39,14 @@ mod doubt;
 mod duties;
 mod evict;
 mod feed;
-mod hearing;
+mod inbox;
 mod intake;
-mod mail;
 mod metrics;
+mod proposal_bus;
 mod proposals;
 mod propose;
-mod seen;
-mod tell;
+mod report;
+mod status;
 mod verdict;
 
 #[cfg(test)]
@@ -57,12 +57,12 @@ use catch_up::catch_up;
 use doubt::OpenBindings;
 use duties::Duties;
 use feed::PodRelay;
-use hearing::{Hearing, ReceivedBatch};
+use inbox::{ProposalInbox, ReceivedBatch};
 use intake::Intake;
-use mail::Mail;
+use proposal_bus::ProposalBus;
 use proposals::{Answered, Proposals};
-use seen::SchedulerStatus;
-use tell::Teller;
+use report::Reporter;
+use status::SchedulerStatus;
 
 /// The actor kind of schedulers.
 pub static SCHEDULER: ActorKind =
@@ -190,12 +190,12 @@ struct Shell {
     set: Arc<Set>,
     intake: Intake,
     engine: Engine,
-    teller: Teller,
+    reporter: Reporter,
     binds: FuturesUnordered<BoxFuture<'static, Outcome>>,
     duties: Duties,
-    mail: Mail,
+    proposal_bus: ProposalBus,
     feed: PodRelay,
-    hearing: Hearing,
+    inbox: ProposalInbox,
     proposals: Proposals,
     /// The arbiter's epoch, in this process or another one, as last known.
     decider: Option<Revision>,
@@ -210,19 +210,19 @@ struct Shell {
 
 impl Shell {
     fn new(ctx: LoopCtx, set: Arc<Set>, intake: Intake) -> Self {
-        let teller = Teller::new(set.client.clone(), set.recorder.clone(), intake.pods());
+        let reporter = Reporter::new(set.client.clone(), set.recorder.clone(), intake.pods());
         let duties = Duties::new(&set.config.placement, intake.caches());
         Self {
-            mail: Mail::new(&set.config),
+            proposal_bus: ProposalBus::new(&set.config),
             feed: PodRelay::open(&ctx, &set.config, intake.pods()),
             ctx,
             set,
             intake,
             duties,
             engine: Engine::for_process(),
-            teller,
+            reporter,
             binds: FuturesUnordered::new(),
-            hearing: Hearing::default(),
+            inbox: ProposalInbox::default(),
             proposals: Proposals::default(),
             decider: None,
             others_first: false,
@@ -247,10 +247,10 @@ impl Shell {
             while let Some(Some(outcome)) = self.binds.next().now_or_never() {
                 self.settle(outcome);
             }
-            self.take_seat(now);
+            self.update_duties(now);
             self.engine.flush(now);
             let decided = self.decide()?;
-            self.teller.send(&self.ctx, &self.duties)?;
+            self.reporter.send(&self.ctx, &self.duties)?;
             self.publish();
             if decided >= DECISIONS_PER_TURN {
                 tokio::task::yield_now().await;
@@ -269,16 +269,17 @@ impl Shell {
     async fn wait(&mut self) -> Result<bool, Failure> {
         let deadline = self.wakeup();
         let ctx = self.ctx.clone();
-        let (binds, teller, intake, duties) = (&mut self.binds, &mut self.teller, &mut self.intake, &mut self.duties);
-        let (proposals, mail, room) = (&mut self.proposals, &mut self.mail, self.hearing.has_room());
+        let (binds, reporter, intake, duties) =
+            (&mut self.binds, &mut self.reporter, &mut self.intake, &mut self.duties);
+        let (proposals, proposal_bus, room) = (&mut self.proposals, &mut self.proposal_bus, self.inbox.has_room());
         let event = ctx.or_stop(async {
             tokio::select! {
                 biased;
                 news = intake.next() => Wake::News(news),
                 Some(outcome) = binds.next(), if !binds.is_empty() => Wake::Bound(Box::new(outcome)),
                 answered = proposals.progress() => Wake::Answered(answered),
-                asked = mail.next(), if room => Wake::Proposed(asked),
-                written = teller.progress() => Wake::Written(written),
+                asked = proposal_bus.next(), if room => Wake::Proposed(asked),
+                written = reporter.progress() => Wake::Written(written),
                 () = duties.next() => Wake::Nothing,
                 () = clock::sleep_until(deadline) => Wake::Nothing,
             }
@@ -291,7 +292,7 @@ impl Shell {
             }
             Some(Wake::Bound(outcome)) => self.settle(*outcome),
             Some(Wake::Answered(answered)) => self.answered(answered)?,
-            Some(Wake::Proposed(asked)) => self.hearing.take(asked, clock::now()),
+            Some(Wake::Proposed(asked)) => self.inbox.take(asked, clock::now()),
             Some(Wake::Written(written)) => written.done(&self.duties),
             Some(Wake::Nothing) => {}
         }
@@ -302,10 +303,10 @@ impl Shell {
     fn wakeup(&self) -> Instant {
         let now = clock::now();
         let queue = self.engine.queue.next_wakeup().map(|stamp| self.origin + Duration::from_nanos(stamp.0));
-        let hearing = self.hearing.wakeup(self.duties.every_shard(), now);
+        let inbox = self.inbox.wakeup(self.duties.every_shard(), now);
         let proposals = self.proposes().and_then(|_| self.proposals.wakeup(now));
         let shown = self.published.filter(|_| self.outdated).map(|at| at + PUBLISH_INTERVAL);
-        queue.into_iter().chain(hearing).chain(proposals).chain(shown).min().unwrap_or_else(clock::never)
+        queue.into_iter().chain(inbox).chain(proposals).chain(shown).min().unwrap_or_else(clock::never)
     }
 
     fn publish(&mut self) {
@@ -326,7 +327,7 @@ enum Wake {
     Bound(Box<Outcome>),
     Answered(Answered),
     Proposed(ReceivedBatch),
-    Written(tell::Written),
+    Written(report::Written),
     Nothing,
 }
 

@@ -92,11 +92,11 @@ pub(crate) enum Decision {
 
 /// The arbiter that confirms this engine's choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub(crate) enum Authority {
     /// The arbiter of this engine.
-    Arbiter,
+    Local,
     /// The arbiter of another process: [`Engine::next`] returns proposals.
-    Shard,
+    Remote,
 }
 
 /// Why another shard's proposal is not carried out.
@@ -276,7 +276,7 @@ impl Engine {
     // ---- decisions ---------------------------------------------------------------------------------------
 
     /// Decides about the next waiting pod and returns the decision; `None` if no pod is ready.
-    pub(crate) fn next(&mut self, seat: Seat, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
+    pub(crate) fn next(&mut self, authority: Authority, now: Stamp, choose: &mut Choose<'_>) -> Option<Decision> {
         let popped = self.queue.pop(now)?;
         let uid = Arc::clone(&popped.pod.uid);
         if popped.pod.terminating || self.cluster.placed(&uid).is_some() {
@@ -293,10 +293,10 @@ impl Engine {
                 }
                 ShardResult::Unschedulable(diagnosis) => {
                     self.attempts += 1;
-                    let found = self.shard.strand(&mut self.cluster, &popped.pod, &diagnosis, choose);
-                    return Some(self.strand(seat, popped, &diagnosis, found, now));
+                    let found = self.shard.run_post_filters(&mut self.cluster, &popped.pod, &diagnosis, choose);
+                    return Some(self.decide_unfit(authority, popped, &diagnosis, found, now));
                 }
-                ShardResult::Place(proposal) if seat == Seat::Shard => {
+                ShardResult::Place(proposal) if authority == Authority::Remote => {
                     self.cluster.assume(&proposal.pod, proposal.node);
                     let node = self.cluster.names.text(self.cluster.nodes.name(proposal.node));
                     return Some(Decision::Propose { popped, node });

@@ -75,7 +75,7 @@ impl Shard {
     }
 
     /// Runs the PostFilters for a pod for which [`Shard::propose`] has just found no node; returns the message and the nomination.
-    pub(crate) fn strand(
+    pub(crate) fn run_post_filters(
         &mut self,
         cluster: &mut Cluster,
         pod: &Arc<PodInfo>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::engine::{Decision, Engine, Seat};
+use crate::engine::{Authority, Decision, Engine};
 use crate::intern::{Interner, Sym};
 use crate::labels::{Labels, Op, Requirement, Selector};
 use crate::model::{
@@ -311,7 +311,7 @@ impl World {
 
     pub(crate) fn step(&mut self) -> Option<Decision> {
         let seed = &mut self.seed;
-        self.engine.next(Seat::Arbiter, self.now, &mut |below| roll(seed, below))
+        self.engine.next(Authority::Local, self.now, &mut |below| roll(seed, below))
     }
 
     /// Creates a pod, takes one decision and returns the node's name or the message.

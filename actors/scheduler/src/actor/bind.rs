@@ -17,7 +17,7 @@ use crate::model::PodInfo;
 use crate::queue::Popped;
 
 use super::doubt::BindingGuard;
-use super::hearing::Slot;
+use super::inbox::Slot;
 use super::{Set, doubt, evict, namespace};
 
 const BIND: &str = "running Bind plugin \"DefaultBinder\"";

@@ -29,7 +29,7 @@ pub(super) async fn catch_up(ctx: &LoopCtx, set: &Set, pods: &Cache<PodView>) ->
         match ctx.or_stop(newest(&set.client)).await {
             None => return false,
             Some(Ok(revision)) => break revision,
-            Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "what was bound is not to be had"),
+            Some(Err(status)) => tracing::warn!(actor = ctx.name(), %status, "the bound pods cannot be listed"),
         }
         if !ctx.sleep(RETRY_PAUSE).await {
             return false;

@@ -6,14 +6,14 @@ use oarlock_mesh::Claim;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, clock, rng};
 
-use crate::engine::{Decision, ProposalError, Seat, Unfit};
+use crate::engine::{Authority, Decision, ProposalError, Unfit};
 use crate::framework::Call;
 use crate::model::{PodInfo, Uid};
 use crate::queue::Stamp;
 
 use super::bind::{self, Done, Origin, Outcome};
 use super::duties::Parts;
-use super::hearing::PendingProposal;
+use super::inbox::PendingProposal;
 use super::proposals::{Preempts, Sent};
 use super::verdict::ProposalVerdict;
 use super::{DECISIONS_PER_TURN, Shell};
@@ -29,15 +29,15 @@ enum Found {
 
 impl Shell {
     /// Adjusts queue, listener and publisher to the units that this process holds now.
-    pub(super) fn take_seat(&mut self, now: Stamp) {
+    pub(super) fn update_duties(&mut self, now: Stamp) {
         let (claim, at) = (self.duties.arbiter(), clock::now());
         let epoch = claim.as_ref().map(Claim::epoch);
-        self.hearing.sit(epoch, at);
-        self.mail.sit(&self.ctx, epoch);
-        self.feed.publish_under(&self.ctx, epoch.filter(|_| self.hearing.hears(at)));
+        self.inbox.set_epoch(epoch, at);
+        self.proposal_bus.receive_for(&self.ctx, epoch);
+        self.feed.publish_under(&self.ctx, epoch.filter(|_| self.inbox.has_active_peer(at)));
         self.status.decides = claim.is_some();
-        let parts = match (claim.is_some(), self.mail.is_there()) {
-            (true, true) => self.duties.shards().with(self.hearing.silent(self.duties.every_shard(), at)),
+        let parts = match (claim.is_some(), self.proposal_bus.is_configured()) {
+            (true, true) => self.duties.shards().with(self.inbox.silent(self.duties.every_shard(), at)),
             (true, false) => self.duties.every_shard(),
             (false, true) => self.duties.shards(),
             (false, false) => Parts::default(),
@@ -64,8 +64,8 @@ impl Shell {
         let Some(claim) = self.duties.arbiter() else { return self.propose() };
         self.others_first = !self.others_first;
         Ok(if self.others_first {
-            let heard = self.judge(&claim);
-            heard + self.place(&claim)
+            let judged = self.judge(&claim);
+            judged + self.place(&claim)
         } else {
             let placed = self.place(&claim);
             placed + self.judge(&claim)
@@ -76,7 +76,7 @@ impl Shell {
     fn place(&mut self, claim: &Claim) -> usize {
         let mut decided = 0;
         while decided < DECISIONS_PER_TURN && self.binds.len() < self.set.config.max_binds {
-            let Some(decision) = self.look(Seat::Arbiter) else { break };
+            let Some(decision) = self.look(Authority::Local) else { break };
             decided += 1;
             self.act(decision, Some(claim));
         }
@@ -84,32 +84,32 @@ impl Shell {
     }
 
     /// Returns the decision about the next waiting pod, if there is one.
-    pub(super) fn look(&mut self, seat: Seat) -> Option<Decision> {
+    pub(super) fn look(&mut self, authority: Authority) -> Option<Decision> {
         let (now, began) = (self.now(), clock::now());
-        let decision = self.engine.next(seat, now, &mut |below| rng::below(u64::from(below)) as u32)?;
+        let decision = self.engine.next(authority, now, &mut |below| rng::below(u64::from(below)) as u32)?;
         self.status.decided.since(began);
         Some(decision)
     }
 
     /// Decides about the proposals of other shards.
     fn judge(&mut self, claim: &Claim) -> usize {
-        self.hearing.look_again();
+        self.inbox.requeue_set_aside();
         let mut decided = 0;
-        for _ in 0..self.hearing.waiting() {
+        for _ in 0..self.inbox.waiting() {
             if decided == DECISIONS_PER_TURN || self.binds.len() >= self.set.config.max_binds {
                 break;
             }
-            let Some(case) = self.hearing.next() else { break };
+            let Some(case) = self.inbox.next() else { break };
             let pod = match self.find(&case) {
                 Found::Later => {
-                    self.hearing.later(case);
+                    self.inbox.set_aside(case);
                     continue;
                 }
                 Found::Pod(pod) => pod,
                 Found::Not(why) => {
                     let seen = self.intake.pods().revision();
                     let (constraint, text) = (why.to_owned(), why.to_owned());
-                    self.hearing.say(case.slot, ProposalVerdict::Refused { constraint, text, seen });
+                    self.inbox.record(case.slot, ProposalVerdict::Refused { constraint, text, seen });
                     continue;
                 }
             };
@@ -133,10 +133,10 @@ impl Shell {
                     let constraint = refusal.constraint.label().to_owned();
                     let (text, seen) = (format!("{:?}", refusal.constraint), self.intake.pods().revision());
                     tracing::debug!(pod = &*pod.name, node = case.proposed.node, text, "proposal refused");
-                    self.hearing.say(case.slot, ProposalVerdict::Refused { constraint, text, seen });
+                    self.inbox.record(case.slot, ProposalVerdict::Refused { constraint, text, seen });
                     self.engine.last_refusal = Some(refusal);
                 }
-                Err(ProposalError::Failed(text)) => self.hearing.say(case.slot, ProposalVerdict::Failed { text }),
+                Err(ProposalError::Failed(text)) => self.inbox.record(case.slot, ProposalVerdict::Failed { text }),
             }
         }
         decided
@@ -177,23 +177,23 @@ impl Shell {
             Decision::Unschedulable { popped, message, denominated } => {
                 self.status.unschedulable += 1;
                 let pod = &popped.pod;
-                self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, message, denominated));
+                self.report(pod, |reporter, claim| reporter.unschedulable(claim, pod, message, denominated));
             }
             Decision::Postponed { popped, message } => {
                 self.status.failed += 1;
-                self.tell(&popped.pod, |teller, claim| teller.failed(claim, &popped.pod, message));
+                self.report(&popped.pod, |reporter, claim| reporter.failed(claim, &popped.pod, message));
             }
             Decision::Skipped { popped } => {
-                self.tell(&popped.pod, |teller, claim| teller.skipped(claim, &popped.pod));
+                self.report(&popped.pod, |reporter, claim| reporter.skipped(claim, &popped.pod));
             }
         }
     }
 
     /// Reports about a pod under the claim to its shard or, when this process replaces a silent holder, under the arbiter's claim.
-    pub(super) fn tell(&mut self, pod: &PodInfo, say: impl FnOnce(&mut super::Teller, &Claim)) {
+    pub(super) fn report(&mut self, pod: &PodInfo, say: impl FnOnce(&mut super::Reporter, &Claim)) {
         let shard = self.duties.shard(self.duties.part(pod));
         if let Some(claim) = shard.or_else(|| self.duties.arbiter()) {
-            say(&mut self.teller, &claim);
+            say(&mut self.reporter, &claim);
         }
     }
 
@@ -206,7 +206,7 @@ impl Shell {
         self.status.unschedulable += 1;
         self.engine.preempted(&pod.uid, unfit.rejectors, revision, now);
         self.intake.remind(&mut self.engine, pod, now);
-        self.tell(pod, |teller, claim| teller.unschedulable(claim, pod, unfit.message, false));
+        self.report(pod, |reporter, claim| reporter.unschedulable(claim, pod, unfit.message, false));
     }
 
     /// Handles the outcome of a binding or a preemption.
@@ -227,7 +227,7 @@ impl Shell {
             Ok(Done::Bound) => {
                 self.status.bound += 1;
                 self.engine.bound(&pod);
-                self.teller.bound(&pod, &node);
+                self.reporter.bound(&pod, &node);
                 ProposalVerdict::Bound
             }
             Err(failure) => {
@@ -248,7 +248,7 @@ impl Shell {
                     }
                     None => {
                         if !matches!(origin, Origin::Proposed(_)) && !failure.unreported {
-                            self.tell(&pod, |teller, claim| teller.failed(claim, &pod, failure.text.clone()));
+                            self.report(&pod, |reporter, claim| reporter.failed(claim, &pod, failure.text.clone()));
                         }
                         ProposalVerdict::Failed { text: failure.text }
                     }
@@ -256,7 +256,7 @@ impl Shell {
             }
         };
         match origin {
-            Origin::Proposed(slot) => self.hearing.say(slot, verdict),
+            Origin::Proposed(slot) => self.inbox.record(slot, verdict),
             Origin::OwnPreemption(_) => tracing::debug!(pod = &*pod.name, node = &*node, ?verdict, "preemption ended"),
             Origin::Own(popped) => {
                 let (attempt, waited) = (popped.attempt, self.now().since(popped.first_attempt));

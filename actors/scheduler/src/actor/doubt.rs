@@ -60,7 +60,9 @@ pub(super) async fn settle(client: &Client, pod: &PodInfo, node: &str, mut last:
         match show(client, pod, node).await {
             Ok(Shown::Bound) => return Ok(()),
             Ok(Shown::Never | Shown::NotYet) => return Err(last),
-            Err(status) => tracing::warn!(pod = &*pod.name, node, %status, "what became of a binding is not to be had"),
+            Err(status) => {
+                tracing::warn!(pod = &*pod.name, node, %status, "pod of a binding of unknown outcome cannot be read")
+            }
         }
         clock::sleep(RETRY_BACKOFF.max).await;
     }

@@ -16,7 +16,7 @@ use crate::model::PodInfo;
 use crate::project::{DISRUPTION_TARGET, PREEMPTED, PodView};
 
 use super::condition::{pods, write};
-use super::tell::about;
+use super::report::about;
 use super::{namespace, text};
 
 /// Bound of victims of one preemption that are evicted concurrently.

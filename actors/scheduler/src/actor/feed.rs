@@ -76,7 +76,7 @@ async fn publish(bus: Bus, epoch: Revision, pods: Arc<Cache<PodView>>, mut over:
     let mut read = pods.relay().tell(READ_CAPACITY);
     let subject = match Subject::feed(Role::Scheduler, TOPIC) {
         Ok(subject) => subject,
-        Err(error) => return tracing::error!(%error, "pods cannot be told"),
+        Err(error) => return tracing::error!(%error, "pod changes cannot be published"),
     };
     let mut samples = Samples::default();
     let (mut last, mut free): (Option<StretchBuilder>, Instant) = (None, clock::now());
@@ -109,7 +109,7 @@ async fn publish(bus: Bus, epoch: Revision, pods: Arc<Cache<PodView>>, mut over:
 fn send(bus: &Bus, subject: &Subject, builder: &StretchBuilder) {
     if let Err(error) = bus.hint(subject, builder.message()) {
         // Receivers detect the gap by the revisions of the next message.
-        tracing::debug!(%error, "pods not told");
+        tracing::debug!(%error, "pod changes not published");
     }
 }
 
@@ -117,7 +117,7 @@ fn send(bus: &Bus, subject: &Subject, builder: &StretchBuilder) {
 async fn listen(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut over: oneshot::Sender<()>) {
     let pattern = match Pattern::feed(Role::Scheduler, TOPIC) {
         Ok(pattern) => pattern,
-        Err(error) => return tracing::error!(%error, "what others read of pods cannot be heard"),
+        Err(error) => return tracing::error!(%error, "pod changes of other processes cannot be received"),
     };
     let (mut changes, mut samples) = (placement.follow(), Samples::default());
     let mut hints = None;
@@ -130,8 +130,8 @@ async fn listen(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut o
             hints = None;
         } else if hints.is_none() {
             match bus.listen(&pattern, RECEIVE_CAPACITY).await {
-                Ok(heard) => hints = Some(heard),
-                Err(error) => return tracing::error!(%error, "what others read of pods cannot be heard"),
+                Ok(received) => hints = Some(received),
+                Err(error) => return tracing::error!(%error, "pod changes of other processes cannot be received"),
             }
         }
         loop {
@@ -140,7 +140,7 @@ async fn listen(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut o
                 () = over.closed() => return pods.relay().believe(None),
                 () = changes.next() => break,
                 () = wait_for_revision(&pods, claimed), if lagging => break,
-                heard = next(&mut hints) => match heard {
+                received = next(&mut hints) => match received {
                     Heard::Hint(hint) => apply(&hint, &pods, &mut samples),
                     // The next message's start revision reveals the gap.
                     Heard::Lost(_) => {}
@@ -161,7 +161,7 @@ fn apply(hint: &Hint, pods: &Cache<PodView>, samples: &mut Samples) {
     let opened = hint.body::<wire::Stretch>().and_then(|message| letter::open(message, pods, samples));
     match opened {
         Ok((epoch, stretch)) => pods.relay().hear(epoch, stretch),
-        Err(error) => tracing::warn!(error, sender = %hint.sender(), "what was told of pods cannot be read"),
+        Err(error) => tracing::warn!(error, sender = %hint.sender(), "received pod changes cannot be decoded"),
     }
 }
 

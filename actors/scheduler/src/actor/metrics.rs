@@ -9,7 +9,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::seen::SchedulerStatus;
+use super::status::SchedulerStatus;
 
 /// The schedulers of this process, by the first name that they serve.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use oarlock_informer::Cache;
 use oarlock_meta::Revision;
 use oarlock_runtime::{Failure, Instant, clock};
 
-use crate::engine::Seat;
+use crate::engine::Authority;
 use crate::model::PodInfo;
 use crate::project::PodView;
 use crate::queue::Stamp;
@@ -26,7 +26,7 @@ const CATCH_UP_LIMIT: Duration = Duration::from_secs(1);
 impl Shell {
     /// Returns the arbiter's epoch if another process is the arbiter and a bus is configured.
     pub(super) fn proposes(&self) -> Option<Revision> {
-        let elsewhere = self.duties.arbiter().is_none() && self.mail.is_there();
+        let elsewhere = self.duties.arbiter().is_none() && self.proposal_bus.is_configured();
         self.duties.elsewhere().filter(|_| elsewhere)
     }
 
@@ -35,7 +35,7 @@ impl Shell {
         let Some(epoch) = self.proposes() else { return Ok(0) };
         let (mut decided, at) = (0, clock::now());
         while decided < DECISIONS_PER_TURN && self.proposals.has_room(at) {
-            let Some(decision) = self.look(Seat::Shard) else { break };
+            let Some(decision) = self.look(Authority::Remote) else { break };
             decided += 1;
             self.act(decision, None);
         }
@@ -45,7 +45,7 @@ impl Shell {
             let asked = proposals::batch(&batch, epoch, seen, self.duties.shards().0);
             // An arbiter that dies never answers, so a change of the arbiter's epoch ends the request before its timeout. The new arbiter knows every earlier
             // binding, and refuses a pod that is bound.
-            let (ask, moved) = (self.mail.ask(asked), self.duties.moved_from(epoch));
+            let (ask, moved) = (self.proposal_bus.ask(asked), self.duties.moved_from(epoch));
             let ask = async move {
                 tokio::select! {
                     biased;
@@ -84,7 +84,7 @@ impl Shell {
                 batch.iter().for_each(|sent| self.try_again(&sent.popped.pod, (now, at + pause)));
             }
             Err(NoVerdict::Unknown(why)) if count > 0 => {
-                tracing::info!(proposals = count, why, "what came of proposals is looked for");
+                tracing::info!(proposals = count, why, "proposals of unknown outcome, waiting for the cache");
                 self.status.proposals.unknown += count as u64;
                 let task = self.ctx.spawn("look", look(self.set.client.clone(), self.intake.pods()))?;
                 let looked = async move {
@@ -115,7 +115,7 @@ impl Shell {
             ProposalVerdict::Bound => {
                 self.status.proposals.bound += 1;
                 self.proposals.done(&pod.uid);
-                self.teller.settled(pod);
+                self.reporter.settled(pod);
                 // The engine counts the pod as placed until the cache shows the binding.
                 self.engine.queue.remove(&pod.uid);
             }
@@ -145,7 +145,7 @@ impl Shell {
         self.proposals.done(&pod.uid);
         self.engine.queue.failed(&pod.uid, now);
         self.status.failed += 1;
-        self.tell(pod, |teller, claim| teller.failed(claim, pod, text));
+        self.report(pod, |reporter, claim| reporter.failed(claim, pod, text));
     }
 
     /// Parks a pod whose proposal had no meaningful result; at the given time the pod is scheduled again, from the state at that time.
@@ -168,7 +168,7 @@ impl Shell {
 async fn look(client: Client, pods: Arc<Cache<PodView>>) {
     let looked = async {
         while let Err(error) = latest(&client, &pods).await {
-            tracing::info!(error, "the latest bindings are not to be had");
+            tracing::info!(error, "the latest bindings cannot be read");
             clock::sleep(STALE_PAUSE).await;
         }
     };

@@ -13,7 +13,7 @@ use crate::model::{PodInfo, Uid};
 use crate::preempt::Preemption;
 use crate::queue::{Popped, Stamp};
 
-use super::{Decision, Engine, ProposalError, Seat};
+use super::{Authority, Decision, Engine, ProposalError};
 
 /// Why a pod fits on no node, for the message to users and for the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub(crate) struct Unfit {
 
 impl Engine {
     /// Decides about a pod that fits on no node.
-    pub(super) fn strand(
+    pub(super) fn decide_unfit(
         &mut self,
-        seat: Seat,
+        authority: Authority,
         popped: Popped,
         diagnosis: &Diagnosis,
         (message, nominating): (String, Nominating),
@@ -36,7 +36,7 @@ impl Engine {
     ) -> Decision {
         let unfit = Unfit { message, rejectors: diagnosis.rejectors };
         match nominating {
-            Nominating::Preempt(preemption) => self.preempt(seat, popped, unfit, preemption, now),
+            Nominating::Preempt(preemption) => self.preempt(authority, popped, unfit, preemption, now),
             Nominating::AsBefore => self.wait(popped, unfit, false, now),
             Nominating::Nowhere => {
                 let over = self.cluster.nominations.remove(&popped.pod.uid);
@@ -56,7 +56,7 @@ impl Engine {
     /// Decides about a preemption. The pod stays in flight until [`Engine::preempted`], or until [`Engine::withdraw`] and the queueing that follows.
     fn preempt(
         &mut self,
-        seat: Seat,
+        authority: Authority,
         popped: Popped,
         unfit: Unfit,
         Preemption { node: slot, victims }: Preemption,
@@ -65,7 +65,7 @@ impl Engine {
         let name = self.cluster.nodes.name(slot);
         let node = self.cluster.names.text(name);
         let victims: Vec<Uid> = victims.iter().map(|victim| Arc::clone(&victim.uid)).collect();
-        if seat == Seat::Shard {
+        if authority == Authority::Remote {
             self.cluster.nominations.decide(&popped.pod, name, victims.clone());
             return Decision::ProposePreemption { popped, node, unfit, victims };
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::Budget;
 use crate::column::NodeIx;
-use crate::engine::{Decision, Seat};
+use crate::engine::{Authority, Decision};
 use crate::framework::Call;
 use crate::intern::Interner;
 use crate::model::PodInfo;
@@ -244,7 +244,7 @@ fn nothing_is_left_of_a_search() {
     let before = (two.engine.cluster.dump(), two.engine.cluster.sequence());
     for text in ["cpu=4 priority=9", "cpu=9 priority=9", "port:80 cpu=4 label:app=y priority=9"] {
         let pod = two.pod("incoming", text);
-        let decision = two.engine.next(Seat::Arbiter, two.now, &mut |_| 0);
+        let decision = two.engine.next(Authority::Local, two.now, &mut |_| 0);
         assert!(!matches!(decision, None | Some(Decision::Bind { .. })), "{decision:?}");
         two.engine.withdraw(&pod.uid, two.now);
         two.engine.on_pod_gone(&pod.uid, two.now);

@@ -16,7 +16,7 @@ use oarlock_runtime::LoopCtx;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Config;
-use super::hearing::ReceivedBatch;
+use super::inbox::ReceivedBatch;
 use super::proposals::NoVerdict;
 use super::verdict::{Batch, ProposalVerdict, Proposed};
 
@@ -31,42 +31,42 @@ const UNREACHABLE_PAUSE: Duration = Duration::from_millis(25);
 const METHOD: &str = "propose";
 
 /// The bus connection for proposals: sends requests, and receives them while this process holds the arbiter's unit.
-pub(super) struct Mail {
+pub(super) struct ProposalBus {
     bus: Option<Bus>,
     /// The epoch for which this process receives requests, with their channel.
-    seat: Option<(Revision, mpsc::Receiver<ReceivedBatch>)>,
+    receiver: Option<(Revision, mpsc::Receiver<ReceivedBatch>)>,
 }
 
-impl Mail {
+impl ProposalBus {
     /// Uses the bus of `config`, if one is configured.
     pub(super) fn new(config: &Config) -> Self {
-        Self { bus: config.bus.clone(), seat: None }
+        Self { bus: config.bus.clone(), receiver: None }
     }
 
     /// Whether a bus to other processes is configured.
-    pub(super) fn is_there(&self) -> bool {
+    pub(super) fn is_configured(&self) -> bool {
         self.bus.is_some()
     }
 
     /// Receives requests to the arbiter at `epoch` from now on; `None` stops receiving.
-    pub(super) fn sit(&mut self, ctx: &LoopCtx, epoch: Option<Revision>) {
+    pub(super) fn receive_for(&mut self, ctx: &LoopCtx, epoch: Option<Revision>) {
         let Some(bus) = &self.bus else { return };
-        if self.seat.as_ref().map(|(epoch, _)| *epoch) == epoch {
+        if self.receiver.as_ref().map(|(epoch, _)| *epoch) == epoch {
             return;
         }
         // Dropping the channel ends the task that receives for the earlier epoch.
-        self.seat = None;
+        self.receiver = None;
         let Some(epoch) = epoch else { return };
         let (to, from) = mpsc::channel(1);
         // A failed spawn means that this incarnation is shutting down.
-        if ctx.spawn("hear", hear(bus.clone(), epoch, to)).is_ok() {
-            self.seat = Some((epoch, from));
+        if ctx.spawn("hear", receive(bus.clone(), epoch, to)).is_ok() {
+            self.receiver = Some((epoch, from));
         }
     }
 
     /// Returns the next received batch; waits forever while this process does not receive requests. Cancel safe.
     pub(super) async fn next(&mut self) -> ReceivedBatch {
-        let asked = match &mut self.seat {
+        let asked = match &mut self.receiver {
             Some((_, from)) => from.recv().await,
             None => None,
         };
@@ -103,7 +103,7 @@ impl Mail {
 }
 
 /// Forwards requests to the arbiter at one epoch to the scheduler's loop, until the loop drops the channel; then waits until every request is answered.
-async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
+async fn receive(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
     let pattern = Pattern::unit(Role::Scheduler, crate::arbiter_unit().as_str(), epoch);
     let asks = match pattern {
         Ok(pattern) => bus.serve(&pattern, MAX_QUEUED).await.map_err(|error| error.to_string()),
@@ -112,7 +112,7 @@ async fn hear(bus: Bus, epoch: Revision, to: mpsc::Sender<ReceivedBatch>) {
     let mut asks = match asks {
         Ok(asks) => asks,
         // Without proposals every shard becomes silent, and this process schedules its pods.
-        Err(error) => return tracing::error!(error, epoch = epoch.get(), "proposals cannot be heard"),
+        Err(error) => return tracing::error!(error, epoch = epoch.get(), "proposals cannot be received"),
     };
     let mut open: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
     loop {

@@ -48,33 +48,33 @@ struct OpenBatch {
 
 /// The arbiter's queue of received proposals, with the time of each shard's last message.
 #[derive(Default)]
-pub(super) struct Hearing {
+pub(super) struct ProposalInbox {
     epoch: Option<Revision>,
     since: Option<Instant>,
     open: BTreeMap<u64, OpenBatch>,
     batches: u64,
     waiting: VecDeque<PendingProposal>,
     unseen: VecDeque<PendingProposal>,
-    heard: BTreeMap<usize, Instant>,
+    last_message: BTreeMap<usize, Instant>,
 }
 
-impl Hearing {
+impl ProposalInbox {
     /// Accepts proposals for `epoch` from now on; `None` accepts no proposal. A change of epoch answers every undecided proposal with `Stale`.
-    pub(super) fn sit(&mut self, epoch: Option<Revision>, now: Instant) {
+    pub(super) fn set_epoch(&mut self, epoch: Option<Revision>, now: Instant) {
         if self.epoch == epoch {
             return;
         }
         self.epoch = epoch;
         self.since = epoch.map(|_| now);
-        self.heard.clear();
+        self.last_message.clear();
         for case in std::mem::take(&mut self.waiting).into_iter().chain(std::mem::take(&mut self.unseen)) {
-            self.say(case.slot, ProposalVerdict::Stale);
+            self.record(case.slot, ProposalVerdict::Stale);
         }
     }
 
     /// Whether any other process has sent a message within [`SILENCE_LIMIT`].
-    pub(super) fn hears(&self, now: Instant) -> bool {
-        self.heard.values().any(|at| *at + SILENCE_LIMIT > now)
+    pub(super) fn has_active_peer(&self, now: Instant) -> bool {
+        self.last_message.values().any(|at| *at + SILENCE_LIMIT > now)
     }
 
     /// Whether the queue has room for another batch.
@@ -102,7 +102,7 @@ impl Hearing {
             }));
         }
         if current {
-            self.heard.extend(Parts(batch.shards).iter().map(|part| (part, now)));
+            self.last_message.extend(Parts(batch.shards).iter().map(|part| (part, now)));
         }
     }
 
@@ -117,17 +117,17 @@ impl Hearing {
     }
 
     /// Sets a proposal aside until the cache shows its pod.
-    pub(super) fn later(&mut self, case: PendingProposal) {
+    pub(super) fn set_aside(&mut self, case: PendingProposal) {
         self.unseen.push_back(case);
     }
 
-    /// Queues the proposals again that were set aside by [`Hearing::later`].
-    pub(super) fn look_again(&mut self) {
+    /// Queues the proposals again that were set aside by [`ProposalInbox::set_aside`].
+    pub(super) fn requeue_set_aside(&mut self) {
         self.waiting.append(&mut self.unseen);
     }
 
     /// Records the verdict on one proposal, and answers the batch when all its verdicts are known.
-    pub(super) fn say(&mut self, (batch, at): Slot, verdict: ProposalVerdict) {
+    pub(super) fn record(&mut self, (batch, at): Slot, verdict: ProposalVerdict) {
         let Some(open) = self.open.get_mut(&batch) else { return };
         if let Some(slot) = open.verdicts.get_mut(at) {
             *slot = verdict;
@@ -144,7 +144,7 @@ impl Hearing {
     pub(super) fn silent(&self, parts: Parts, now: Instant) -> Parts {
         let mut silent = Parts::default();
         let Some(since) = self.since else { return silent };
-        let last = |part: &usize| self.heard.get(part).copied().unwrap_or(since);
+        let last = |part: &usize| self.last_message.get(part).copied().unwrap_or(since);
         parts.iter().filter(|part| last(part) + SILENCE_LIMIT <= now).for_each(|part| silent.insert(part));
         silent
     }
@@ -152,7 +152,7 @@ impl Hearing {
     /// Returns the next deadline without events: when a shard counts as silent, or a proposal has waited too long for its pod.
     pub(super) fn wakeup(&self, parts: Parts, now: Instant) -> Option<Instant> {
         let since = self.since?;
-        let ends = parts.iter().map(|part| self.heard.get(&part).copied().unwrap_or(since) + SILENCE_LIMIT);
+        let ends = parts.iter().map(|part| self.last_message.get(&part).copied().unwrap_or(since) + SILENCE_LIMIT);
         let unseen = self.unseen.front().map(|case| case.deadline);
         ends.filter(|end| *end > now).chain(unseen).min()
     }
@@ -181,60 +181,60 @@ mod tests {
 
     #[tokio::test]
     async fn a_proposal_for_another_epoch_is_not_looked_at() {
-        let (mut hearing, now) = (Hearing::default(), clock::now());
+        let (mut inbox, now) = (ProposalInbox::default(), clock::now());
         for epoch in [None, Some(Revision(9))] {
-            hearing.sit(epoch, now);
+            inbox.set_epoch(epoch, now);
             let (late, answered) = batch(7, &["a"]);
-            hearing.take(late, now);
-            assert!(hearing.next().is_none(), "{epoch:?}");
+            inbox.take(late, now);
+            assert!(inbox.next().is_none(), "{epoch:?}");
             assert_eq!(answered.await.unwrap(), [ProposalVerdict::Stale]);
         }
         // A batch for an old epoch does not count as a message in the new one.
-        assert_eq!(hearing.silent(Parts(0b111), now + SILENCE_LIMIT), Parts(0b111));
+        assert_eq!(inbox.silent(Parts(0b111), now + SILENCE_LIMIT), Parts(0b111));
     }
 
     #[tokio::test]
     async fn a_batch_is_answered_in_its_order_once_all_is_said() {
-        let (mut hearing, now) = (Hearing::default(), clock::now());
-        hearing.sit(Some(Revision(7)), now);
+        let (mut inbox, now) = (ProposalInbox::default(), clock::now());
+        inbox.set_epoch(Some(Revision(7)), now);
         let (asked, mut answered) = batch(7, &["a", "b"]);
-        hearing.take(asked, now);
-        let (first, second) = (hearing.next().unwrap(), hearing.next().unwrap());
-        hearing.say(second.slot, ProposalVerdict::Bound);
+        inbox.take(asked, now);
+        let (first, second) = (inbox.next().unwrap(), inbox.next().unwrap());
+        inbox.record(second.slot, ProposalVerdict::Bound);
         assert!(answered.try_recv().is_err());
-        hearing.later(first);
-        hearing.look_again();
-        let first = hearing.next().unwrap();
+        inbox.set_aside(first);
+        inbox.requeue_set_aside();
+        let first = inbox.next().unwrap();
         let refused =
             ProposalVerdict::Refused { constraint: "port".to_owned(), text: String::new(), seen: Revision(3) };
-        hearing.say(first.slot, refused.clone());
+        inbox.record(first.slot, refused.clone());
         assert_eq!(answered.await.unwrap(), [refused, ProposalVerdict::Bound]);
     }
 
     #[tokio::test]
     async fn who_loses_the_post_says_so_to_those_who_wait() {
-        let (mut hearing, now) = (Hearing::default(), clock::now());
-        hearing.sit(Some(Revision(7)), now);
+        let (mut inbox, now) = (ProposalInbox::default(), clock::now());
+        inbox.set_epoch(Some(Revision(7)), now);
         let (asked, answered) = batch(7, &["being-bound", "waits", "unseen"]);
-        hearing.take(asked, now);
-        let (binding, unseen) = (hearing.next().unwrap(), hearing.waiting.pop_back().unwrap());
-        hearing.later(unseen);
-        hearing.sit(None, now);
-        hearing.say(binding.slot, ProposalVerdict::Bound);
+        inbox.take(asked, now);
+        let (binding, unseen) = (inbox.next().unwrap(), inbox.waiting.pop_back().unwrap());
+        inbox.set_aside(unseen);
+        inbox.set_epoch(None, now);
+        inbox.record(binding.slot, ProposalVerdict::Bound);
         assert_eq!(answered.await.unwrap(), [ProposalVerdict::Bound, ProposalVerdict::Stale, ProposalVerdict::Stale]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_is_silent_until_its_holder_speaks() {
-        let (mut hearing, start) = (Hearing::default(), clock::now());
+        let (mut inbox, start) = (ProposalInbox::default(), clock::now());
         let all = Parts(0b111);
-        assert_eq!(hearing.silent(all, start + 10 * SILENCE_LIMIT), Parts(0), "nobody sits");
-        hearing.sit(Some(Revision(7)), start);
-        assert_eq!(hearing.silent(all, start), Parts(0), "it had no time to speak");
-        assert_eq!(hearing.wakeup(all, start), Some(start + SILENCE_LIMIT));
+        assert_eq!(inbox.silent(all, start + 10 * SILENCE_LIMIT), Parts(0), "no epoch is set");
+        inbox.set_epoch(Some(Revision(7)), start);
+        assert_eq!(inbox.silent(all, start), Parts(0), "no time to send a message");
+        assert_eq!(inbox.wakeup(all, start), Some(start + SILENCE_LIMIT));
         let (asked, _) = batch(7, &[]);
-        hearing.take(asked, start + Duration::from_secs(1));
-        assert_eq!(hearing.silent(all, start + SILENCE_LIMIT), Parts(0b100));
-        assert_eq!(hearing.silent(all, start + Duration::from_secs(1) + SILENCE_LIMIT), all);
+        inbox.take(asked, start + Duration::from_secs(1));
+        assert_eq!(inbox.silent(all, start + SILENCE_LIMIT), Parts(0b100));
+        assert_eq!(inbox.silent(all, start + Duration::from_secs(1) + SILENCE_LIMIT), all);
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Written {
 }
 
 /// Writer of Events and `PodScheduled` conditions.
-pub(super) struct Teller {
+pub(super) struct Reporter {
     client: Client,
     recorder: Recorder,
     pods: Arc<Cache<PodView>>,
@@ -59,7 +59,7 @@ pub(super) fn about(pod: &PodInfo) -> ObjectRef {
     }
 }
 
-impl Teller {
+impl Reporter {
     /// Returns a writer that compares new conditions with those in the cache `pods`.
     pub(super) fn new(client: Client, recorder: Recorder, pods: Arc<Cache<PodView>>) -> Self {
         let (order, waiting, writes) = (VecDeque::new(), BTreeMap::new(), FuturesUnordered::new());
