@@ -1,4 +1,4 @@
-//! Answers: a head, then a body of known length, in chunks, or to the end of the connection.
+//! HTTP answers: a head, then a body with a length, in chunks, or up to the end of the connection.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -6,34 +6,34 @@ use serde_json::Value;
 
 use super::Connection;
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The HTTP status.
+    /// Status code.
     pub code: u16,
-    /// Its headers in order, names in lower case.
+    /// Headers in order; names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Its body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The first header of a name (lower case).
+    /// Returns the first header of a name (lower case).
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     ///
     /// # Panics
-    /// When it is none.
+    /// When the body is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("no JSON: {error}\n{self}"))
@@ -46,11 +46,11 @@ impl std::fmt::Display for Answer {
     }
 }
 
-/// An answer whose body is still coming.
+/// An answer whose body is still arriving.
 pub struct Stream {
-    /// The HTTP status.
+    /// Status code.
     pub code: u16,
-    /// Its headers in order, names in lower case.
+    /// Headers in order; names in lower case.
     pub headers: Vec<(String, String)>,
     body: BufReader<Body>,
 }
@@ -91,28 +91,28 @@ impl Stream {
         Ok(Self { code, headers, body: BufReader::new(Body { from, left }) })
     }
 
-    /// The rest of it.
+    /// Reads the rest of the answer.
     ///
     /// # Errors
-    /// When the connection breaks before the answer is whole.
+    /// When the connection breaks before the answer is complete.
     pub fn finish(mut self) -> io::Result<Answer> {
         let mut body = Vec::new();
         self.body.read_to_end(&mut body)?;
         Ok(Answer { code: self.code, headers: self.headers, body })
     }
 
-    /// The next event of a watch, or `None` at its end.
+    /// Reads the next event of a watch; `None` at its end.
     ///
     /// # Panics
-    /// When the stream breaks, is silent for long, or holds no JSON.
+    /// When the stream breaks, is silent for too long, or holds no JSON.
     pub fn event(&mut self) -> Option<Value> {
         self.try_event().unwrap_or_else(|error| panic!("a watch broke: {error}"))
     }
 
-    /// The next event of a watch that may break, or `None` at its end.
+    /// Reads the next event of a watch that may break; `None` at its end.
     ///
     /// # Errors
-    /// When the stream breaks, is silent for long, or holds no JSON.
+    /// When the stream breaks, is silent for too long, or holds no JSON.
     pub fn try_event(&mut self) -> io::Result<Option<Value>> {
         let mut text = String::new();
         if self.body.read_line(&mut text)? == 0 {
@@ -173,7 +173,7 @@ impl Read for Body {
             Left::Chunk(left) => {
                 *left -= gone;
                 if *left == 0 {
-                    // The line break that ends the chunk.
+                    // The line break after the chunk.
                     line(&mut self.from)?;
                 }
             }
