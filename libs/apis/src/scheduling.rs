@@ -1,4 +1,4 @@
-//! The scheduling group.
+//! Rules of the scheduling group: defaults, validation and warnings.
 
 use oarlock_meta::{ErrorList, FieldError, Path};
 use oarlock_schema::Struct;
@@ -7,16 +7,16 @@ use oarlock_schema::views::scheduling_v1::PriorityClass;
 
 use crate::type_rules::TypeRules;
 
-/// Rows of the scheduling group.
+/// The rules of the scheduling group's types, one row per type.
 pub const TYPES: &[TypeRules] =
     &[TypeRules::of("scheduling/v1.PriorityClass").validate(class).validate_update(class_update)];
 
-/// Classes of Kubernetes itself, with what they must hold.
+/// Kubernetes' own priority classes, with their required values.
 const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
-/// Highest value that others may give.
+/// The highest value of any other class.
 const HIGHEST: i64 = 1_000_000_000;
 
-/// Upstream `ValidatePriorityClass`.
+/// Validates like upstream's `ValidatePriorityClass`.
 fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let class = PriorityClass::new(node);
     let name = class.metadata().name();
@@ -43,7 +43,7 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     crate::rules::preemption(class.preemption_policy(), &path.child("preemptionPolicy"), errors);
 }
 
-/// Upstream `ValidatePriorityClassUpdate`.
+/// Validates like upstream's `ValidatePriorityClassUpdate`.
 fn class_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if PriorityClass::new(new).value() != PriorityClass::new(old).value() {
         errors.push(FieldError::forbidden(&path.child("value"), "may not be changed in an update."));

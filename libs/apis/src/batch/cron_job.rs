@@ -1,4 +1,4 @@
-//! CronJob.
+//! Defaults and validation of CronJob.
 
 use oarlock_meta::field::Raw;
 use oarlock_meta::{ErrorList, FieldError, Path};
@@ -8,10 +8,10 @@ use oarlock_schema::views::batch_v1::CronJob;
 
 use super::cron;
 
-/// Names of jobs are the name and up to eleven digits.
+/// The longest name in bytes; a Job's name is the CronJob's name with up to eleven digits.
 const NAME_MAX: usize = 52;
 
-/// Upstream `ValidateCronJobCreate`, `validateCronJobSpec`.
+/// Validates like upstream's `ValidateCronJobCreate`, `validateCronJobSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let cron_job = CronJob::new(node);
     let name = cron_job.metadata().name();
@@ -50,7 +50,7 @@ fn schedule(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The form of a name of the time zone database; whether the zone exists is for those who keep the database.
+/// Validates the form of a time zone name. The controller, which has the time zone database, checks whether the zone exists.
 fn time_zone(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let part = |p: &str| {
         !matches!(p, "." | "..")

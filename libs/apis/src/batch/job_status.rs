@@ -1,6 +1,6 @@
-//! What a write of a Job's status may not do (upstream `ValidateJobUpdateStatus`): whoever manages a Job, clients can rely on what it says.
+//! Validates writes of a Job's status (upstream `ValidateJobUpdateStatus`), so that clients can rely on a status whichever controller manages the Job.
 //!
-//! Most rules are asked only when one of the fields that they are about has changed, so that a status that broke one before can still be written.
+//! Most rules apply only when one of their fields has changed, so that a status that violated a rule before can still be written.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ const FAILED: &str = "Failed";
 const FAILURE_TARGET: &str = "FailureTarget";
 const MET: &str = "SuccessCriteriaMet";
 
-/// The conditions of a status, as far as they matter.
+/// The conditions of a status that the rules use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Conditions {
     complete: bool,
@@ -51,7 +51,7 @@ struct Change<'a> {
     was: Conditions,
 }
 
-/// See the module text. Both are whole Jobs.
+/// Validates an update of a Job's status. Both arguments are whole Jobs.
 pub fn validate_change(new: &Struct, old: &Struct, errors: &mut ErrorList) {
     let (job, before) = (Job::new(new), Job::new(old).status());
     let now = job.status();
@@ -228,7 +228,7 @@ impl Change<'_> {
         }
     }
 
-    /// What was said once is not taken back.
+    /// Validates that counters and times of the past do not change back.
     fn past(&self, path: &Path<'_>, errors: &mut ErrorList) {
         let (now, before, is, was) = (self.now, self.before, self.is, self.was);
         for (kind, is, was) in [

@@ -8,7 +8,7 @@ use oarlock_schema::{Struct, Value, canonical, type_named};
 use super::container::Known;
 use super::{container, resources};
 
-/// Fields that only containers of the workload have, in upstream's order.
+/// Fields that ephemeral containers must not have, in upstream's order.
 const FORBIDDEN: &[&str] = &[
     "ports",
     "resources",
@@ -20,11 +20,11 @@ const FORBIDDEN: &[&str] = &[
     "startupProbe",
     "lifecycle",
 ];
-/// Those of [`FORBIDDEN`] that upstream refuses without validating their content.
+/// The fields of [`FORBIDDEN`] that upstream refuses without validating their content.
 const UNSEEN: &[&str] = &["livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules"];
 const ALONE: &str = "cannot be set for an Ephemeral Container";
 
-/// The container without the fields that are refused unseen; `None` when it has none of them.
+/// Returns the container without the fields in [`UNSEEN`]; `None` when the container has none of them.
 pub fn seen(node: &Struct) -> Option<Struct> {
     UNSEEN.iter().any(|field| set(node, field)).then(|| {
         let mut out = node.clone();
@@ -35,14 +35,14 @@ pub fn seen(node: &Struct) -> Option<Struct> {
     })
 }
 
-/// What holds for any container.
+/// Validates the rules of all containers.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(common) = as_container(node) {
         container::validate(&common, path, errors);
     }
 }
 
-/// Upstream `validateEphemeralContainers`, without what the container alone can tell.
+/// Validates like upstream's `validateEphemeralContainers`, except the rules that concern only the container itself.
 pub(super) fn in_spec(spec: PodSpec<'_>, known: &Known<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if spec.ephemeral_containers().is_empty() {
         return;
@@ -87,7 +87,7 @@ pub(super) fn in_spec(spec: PodSpec<'_>, known: &Known<'_>, path: &Path<'_>, err
     }
 }
 
-/// Upstream `ValidatePodEphemeralContainersUpdate`: existing ephemeral containers must not change. The diff that upstream appends to the text is left out.
+/// Validates like upstream's `ValidatePodEphemeralContainersUpdate`: existing ephemeral containers must not change. The diff that upstream appends to the text is left out.
 pub fn validate_change(new: PodSpec<'_>, old: PodSpec<'_>, errors: &mut ErrorList) {
     let by_name: std::collections::BTreeMap<&str, &Struct> =
         new.ephemeral_containers().iter().filter_map(|one| Some((one.name(), one.node()?))).collect();
@@ -113,17 +113,17 @@ fn same(a: &Struct, b: &Struct) -> bool {
     a.ty().iter().all(|(id, _)| canonical::same(a.field(id), b.field(id)))
 }
 
-/// Whether a field says something.
+/// Whether a field is set.
 fn set(node: &Struct, field: &str) -> bool {
     match node.get(field) {
         None | Some(Value::Null) => false,
-        // This field is no pointer in upstream's type, so it is always set.
+        // The field is no pointer in upstream's type, and so always set.
         Some(Value::Struct(resources)) if field == "resources" => !resources.is_empty(),
         Some(_) => true,
     }
 }
 
-/// What an ephemeral container shares with any other (upstream converts `EphemeralContainerCommon` likewise).
+/// Converts the common fields into a container (as upstream converts `EphemeralContainerCommon`).
 fn as_container(node: &Struct) -> Option<Struct> {
     let mut out = Struct::zero(type_named("core/v1.Container")?);
     for (def, value) in node.iter().filter(|(def, _)| def.name != "targetContainerName") {

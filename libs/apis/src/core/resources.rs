@@ -1,4 +1,4 @@
-//! Requests and limits.
+//! Defaults and validation of requests and limits.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use oarlock_schema::{Struct, Value};
 
 use crate::rules::{Seen, label, qualified, quantity};
 
-/// Amounts finer than a thousandth are rounded up (upstream `SetDefaults_ResourceList`).
+/// Rounds up amounts finer than a thousandth (upstream `SetDefaults_ResourceList`).
 pub fn default(node: &mut Struct) {
     for field in ["limits", "requests"] {
         if let Some(Value::Map(map)) = node.get_mut(field) {
@@ -22,7 +22,7 @@ pub fn default(node: &mut Struct) {
     }
 }
 
-/// Only canonical texts with these suffixes are finer than a thousandth.
+/// Returns the rounded amount. Only canonical texts with these suffixes are finer than a thousandth.
 fn rounded(text: &str) -> Option<Value> {
     if !text.ends_with(['n', 'u']) {
         return None;
@@ -31,7 +31,7 @@ fn rounded(text: &str) -> Option<Value> {
     Some(Quantity::from_milli(milli, Format::DecimalSi).canonical().into())
 }
 
-/// Resources that containers may ask for without a domain.
+/// Resources without a domain that containers can request.
 const CONTAINER: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// All resources without a domain: of containers, quotas, claims and limits.
 const STANDARD: &[&str] = &[
@@ -56,7 +56,7 @@ const STANDARD: &[&str] = &[
     "requests.storage",
     "storage",
 ];
-/// Resources that come in whole numbers.
+/// Resources counted in whole numbers.
 const WHOLE: &[&str] = &[
     "pods",
     "resourcequotas",
@@ -69,7 +69,7 @@ const WHOLE: &[&str] = &[
     "services.loadbalancers",
 ];
 
-/// Resources without a domain that quotas count: all but those of claims.
+/// Whether a resource without a domain can be counted by quotas: all but those of claims.
 pub fn counted(name: &str) -> bool {
     name != "storage" && STANDARD.contains(&name)
 }
@@ -78,24 +78,24 @@ fn huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Of Kubernetes itself: without a domain, or in its own (upstream `IsNativeResource`).
+/// Whether a resource is Kubernetes' own: without a domain, or in Kubernetes' domain (upstream `IsNativeResource`).
 pub(super) fn native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Of a device plugin or the like (upstream `IsExtendedResourceName`).
+/// Whether a resource is an extended one, such as that of a device plugin (upstream `IsExtendedResourceName`).
 fn extended(name: &str) -> bool {
     !native(name)
         && !name.starts_with("requests.")
         && oarlock_meta::names::label_key_errors(&format!("requests.{name}")).is_empty()
 }
 
-/// More may be promised than there is.
+/// Whether a resource can be overcommitted, so that limits may exceed requests.
 pub(crate) fn overcommits(name: &str) -> bool {
     native(name) && !huge(name)
 }
 
-/// A resource's name (upstream `validateResourceName`); `false` when it is malformed.
+/// Validates a resource name (upstream `validateResourceName`); returns `false` for a malformed name.
 pub(crate) fn name(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     qualified(name, path, errors);
@@ -127,7 +127,7 @@ fn pod_name(resource: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An amount of a resource (upstream `ValidateResourceQuantityValue`).
+/// Validates an amount of a resource (upstream `ValidateResourceQuantityValue`).
 pub(crate) fn amount(resource: &str, text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     quantity(text, path, errors);
     let whole = WHOLE.contains(&resource) || extended(resource);
@@ -136,7 +136,7 @@ pub(crate) fn amount(resource: &str, text: &str, path: &Path<'_>, errors: &mut E
     }
 }
 
-/// Requests and limits of a container, or of a whole pod (upstream `validateResourceRequirements`).
+/// Validates requests and limits of a container, or of a whole pod (upstream `validateResourceRequirements`).
 pub(super) fn requirements(
     resources: ResourceRequirements<'_>,
     whole_pod: bool,
@@ -214,7 +214,7 @@ fn claim_names(resources: ResourceRequirements<'_>, known: &BTreeSet<&str>, path
         if !this.1.is_empty() {
             label(this.1, &at.child("request"), errors);
         }
-        // A claim as a whole overlaps with every request in it.
+        // A claim as a whole overlaps with each of its requests.
         let overlap = if this.1.is_empty() {
             claimed.contains(&this.0)
         } else {

@@ -14,19 +14,19 @@ use oarlock_schema::{Struct, Value};
 use crate::core::volume::driver_name;
 use crate::rules::{self, label, one_of, required, show, status, subdomain};
 
-/// Most users of a claim at once.
+/// The most users of a claim at once.
 const USERS: usize = 256;
-/// Most devices of an allocation.
+/// The most devices of an allocation.
 const DEVICES: usize = 32;
-/// Most configurations of an allocation: those of its class and its own.
+/// The most configurations of an allocation: those of its class and its own.
 const CONFIGS: usize = 64;
-/// Most requests that a configuration is for.
+/// The most requests to which a configuration applies.
 const REQUESTS: usize = 32;
-/// Most conditions of a device.
+/// The most conditions of a device.
 const CONDITIONS: usize = 8;
-/// Bytes of a pool's name.
+/// The longest name of a pool in bytes.
 const POOL: usize = 253;
-/// Bytes of what a driver may say about a device, and of what it may be told.
+/// The most bytes of a driver's data about a device, and of the parameters for a driver.
 const DATA: usize = 10 * 1024;
 const REQUEST: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
@@ -69,7 +69,7 @@ fn users(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// `reservedFor` needs an allocation, and must not get new entries while the claim is being deleted or deallocated.
+/// Validates `reservedFor`, which needs an allocation and must not get new entries while the claim is being deleted or deallocated.
 fn reservations(
     now: ResourceClaimStatus<'_>,
     before: ResourceClaimStatus<'_>,
@@ -94,13 +94,13 @@ fn reservations(
     }
 }
 
-/// How error texts name a device: `driver/pool/device`, and the share of it.
+/// Returns the name of a device in messages: `driver/pool/device`, and the share of the device.
 fn device_name(driver: &str, pool: &str, device: &str, share: Option<&str>) -> String {
     let share = share.map(|share| format!("/{share}")).unwrap_or_default();
     format!("{driver}/{pool}/{device}{share}")
 }
 
-/// Validates what drivers report about the allocated devices.
+/// Validates the drivers' reports about the allocated devices.
 fn devices(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let given: HashSet<String> = now
         .allocation()
@@ -134,14 +134,14 @@ fn devices(now: ResourceClaimStatus<'_>, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-/// A device as Go prints upstream's type for its identity, which is the value in the error.
+/// Formats a device as Go prints upstream's identity type, which is the value in the error.
 fn shown(device: AllocatedDeviceStatus<'_>) -> Raw<String> {
     let share = device.share_id().unwrap_or("");
     let [driver, pool, name, share] = [device.driver(), device.pool(), device.device(), share].map(quote);
     Raw(format!("{{\"Driver\":{driver},\"Pool\":{pool},\"Device\":{name},\"ShareID\":{share}}}"))
 }
 
-/// The name of a pool: DNS subdomains, joined by slashes.
+/// Validates the name of a pool: DNS subdomains, joined by slashes.
 fn pool(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     required(name, path, errors);
     if name.is_empty() {
@@ -163,7 +163,7 @@ fn object(value: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Most addresses of a device.
+/// The most addresses of a device.
 const ADDRESSES: usize = 16;
 
 fn network(device: AllocatedDeviceStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
@@ -190,7 +190,7 @@ fn network(device: AllocatedDeviceStatus<'_>, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// An address with the length of its network's prefix, in canonical form (upstream `IsValidInterfaceAddress`).
+/// Validates an address with the prefix length of its network, in canonical form (upstream `IsValidInterfaceAddress`).
 fn interface(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let parts = text.split_once('/').and_then(|(ip, bits)| {
         let ip: std::net::IpAddr = ip.parse().ok()?;
@@ -209,7 +209,7 @@ fn interface(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Names of a claim's requests, each with the names of its alternatives (`firstAvailable`).
+/// The names of a claim's requests, each with the names of its alternatives (`firstAvailable`).
 struct Requests<'a>(HashMap<&'a str, HashSet<&'a str>>);
 
 impl<'a> Requests<'a> {
@@ -223,7 +223,7 @@ impl<'a> Requests<'a> {
         )
     }
 
-    /// Whether the claim has a request: `request`, or `request/alternative`. The name alone also means a request with alternatives, as a whole.
+    /// Whether the claim has a request: `request`, or `request/alternative`. A bare name may also be that of a request with alternatives.
     fn has(&self, name: &str) -> bool {
         match name.split_once('/') {
             None => self.0.contains_key(name),
@@ -243,7 +243,7 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Upstream `validateAllocationResult`.
+/// Validates like upstream's `validateAllocationResult`.
 fn allocated(allocation: AllocationResult<'_>, requests: &Requests<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("devices");
     let (results, here) = (allocation.devices().results(), at.child("results"));
