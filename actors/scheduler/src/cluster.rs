@@ -108,7 +108,7 @@ pub(crate) struct Cluster {
     /// Claims of volumes and devices.
     pub(crate) claims: Claims,
     compilations: u64,
-    /// Whether changes are tentative and not to be logged: see [`Rehearsal`].
+    /// Whether changes are tentative and must not be logged ([`Rehearsal`]).
     rehearsing: bool,
     log: Vec<NodeIx>,
     log_start: u64,

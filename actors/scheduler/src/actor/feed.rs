@@ -19,9 +19,9 @@ use crate::project::PodView;
 
 use super::Config;
 
-mod letter;
+mod stretch;
 
-use letter::{Samples, StretchBuilder};
+use stretch::{Samples, StretchBuilder};
 
 const TOPIC: &str = "pods";
 /// Bound of received messages that wait to be applied.
@@ -122,11 +122,11 @@ async fn listen(bus: Bus, placement: Placement, pods: Arc<Cache<PodView>>, mut o
     let (mut changes, mut samples) = (placement.follow(), Samples::default());
     let mut hints = None;
     loop {
-        let (publisher, claimed) = (remote_epoch(&placement), newest_claim_epoch(&placement));
+        let (publisher_epoch, claimed) = (remote_epoch(&placement), newest_claim_epoch(&placement));
         let lagging = pods.revision() < claimed;
-        pods.relay().believe(publisher.filter(|_| !lagging));
+        pods.relay().believe(publisher_epoch.filter(|_| !lagging));
         // The publishing process does not listen to itself.
-        if publisher.is_none() {
+        if publisher_epoch.is_none() {
             hints = None;
         } else if hints.is_none() {
             match bus.listen(&pattern, RECEIVE_CAPACITY).await {
@@ -158,7 +158,7 @@ async fn next(hints: &mut Option<Hints>) -> Heard {
 }
 
 fn apply(hint: &Hint, pods: &Cache<PodView>, samples: &mut Samples) {
-    let opened = hint.body::<wire::Stretch>().and_then(|message| letter::open(message, pods, samples));
+    let opened = hint.body::<wire::Stretch>().and_then(|message| stretch::open(message, pods, samples));
     match opened {
         Ok((epoch, stretch)) => pods.relay().hear(epoch, stretch),
         Err(error) => tracing::warn!(error, sender = %hint.sender(), "received pod changes cannot be decoded"),

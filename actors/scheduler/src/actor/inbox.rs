@@ -1,7 +1,7 @@
 //! The arbiter's side of proposals: received batches that wait for their verdicts, and the shards whose holders are silent.
 //!
 //! A batch is answered when each of its proposals is bound or refused. If a shard's holder sends nothing for [`SILENCE_LIMIT`], the arbiter's process
-//! schedules the shard's pods itself, whatever the reason: the bus is down, the holder is cut off, or the holder has ended and nobody has noticed yet.
+//! schedules the shard's pods itself, whatever the reason: the bus is down, the holder is cut off, or the holder has ended unnoticed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -226,7 +226,7 @@ fn so_many_candidates_are_looked_for_as_upstream_does_and_from_any_node_on() {
         large.engine.withdraw(&popped.pod.uid, large.now);
         large.engine.on_pod_gone("uid-incoming", large.now);
     }
-    // Of all three hundred the last would always be chosen; of a hundred in a row it depends on the first.
+    // Among all three hundred nodes the last would always be chosen; among a hundred consecutive nodes the choice depends on the random start.
     assert!(chosen.len() > 5, "{chosen:?}");
 }
 

@@ -52,7 +52,7 @@ fn merged<'a>(selector: Selector, keys: List<'a, &'a str>, own: &Labels, names: 
     for key in keys.iter().map(|key| names.intern(key)) {
         let Some(value) = own.get(key) else { continue };
         let requirement = Requirement { key, op: Op::In(Box::new([value])) };
-        // The API server merged them into the selector when it created the pod; labels may have changed since.
+        // The API server merged the keys into the selector when the pod was created; the pod's labels may have changed since.
         if !requirements.contains(&requirement) {
             requirements.push(requirement);
         }

@@ -200,7 +200,7 @@ fn spread_constraints_take_match_label_keys_in() {
 
 #[test]
 fn label_keys_of_affinity_mean_the_labels_that_the_pod_was_created_with() {
-    // The API server merged them when the label was `old`; it has changed since.
+    // The API server merged the keys when the label was `old`; the label has changed since.
     let created = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["old"]}]});
     let term = json!({"topologyKey": "zone", "matchLabelKeys": ["app"], "mismatchLabelKeys": ["app"], "labelSelector": created});
     let spec = json!({

@@ -165,12 +165,12 @@ impl Fake {
         }
     }
 
-    /// Makes later deletions leave pods terminating.
+    /// Makes later deletions by clients leave pods terminating.
     pub(super) fn be_graceful(&self) {
         self.state.lock().graceful = true;
     }
 
-    /// Makes the next `count` deletions fail.
+    /// Makes the next `count` deletions by clients fail.
     pub(super) fn fail_deletions(&self, count: usize) {
         self.state.lock().refused_deletions.resize(count, ());
     }

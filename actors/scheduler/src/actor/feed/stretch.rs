@@ -149,7 +149,7 @@ impl StretchBuilder {
 /// Decodes a message into the epoch of its sender and the changes.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// Returns why the message cannot be decoded.
 pub(super) fn open(
     message: wire::Stretch,
     pods: &Cache<PodView>,
