@@ -95,7 +95,7 @@ impl Access {
     /// Returns the user who sent a request; `None` without a valid certificate or a token. `client` reviews tokens.
     ///
     /// # Errors
-    /// 401 for an invalid token or without a `client`, another code when the review fails.
+    /// 401 for an invalid token, or for a token when `client` is `None`; another code when the review fails.
     pub async fn authenticate(
         &self,
         client: Option<&Client>,
