@@ -1,4 +1,4 @@
-//! Objects in questions: their type's name, and their JSON.
+//! The serialised form of objects in questions: type name and JSON.
 
 use oarlock_codec::Mode;
 use oarlock_schema::{Obj, type_named};
@@ -32,7 +32,7 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     sent.as_ref().map(received).transpose().map_err(D::Error::custom)
 }
 
-/// Lists of objects, or of none.
+/// Serialises lists of optional objects.
 pub(super) mod list {
     use super::{Deserialize, Deserializer, Obj, Sent, Serialize, Serializer, received, sent};
     use serde::de::Error as _;
