@@ -18,7 +18,7 @@ pub(crate) type WarningEvent = (&'static str, String);
 /// Burst of the rate limit (upstream's `eventBurst`).
 pub(crate) const BURST: u32 = 100;
 /// Time per Event at the rate limit (upstream's `eventRecordQPS` of 50).
-pub(crate) const REFILL: Duration = Duration::from_millis(20);
+pub(crate) const TIME_PER_EVENT: Duration = Duration::from_millis(20);
 
 /// Token bucket for Events, shared by the kubelets of a process.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl Budget {
     fn take(&self) -> bool {
         let mut state = self.state.lock();
         let (tokens, since) = &mut *state;
-        while *tokens < BURST && since.elapsed() >= REFILL {
+        while *tokens < BURST && since.elapsed() >= TIME_PER_EVENT {
             *tokens += 1;
-            *since += REFILL;
+            *since += TIME_PER_EVENT;
         }
         if *tokens == BURST {
             *since = clock::now();

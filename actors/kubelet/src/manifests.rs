@@ -39,9 +39,9 @@ pub(crate) type Files = Option<Arc<BTreeMap<PathBuf, Bytes>>>;
 /// Period of reading the files again without a notification (upstream `fileCheckFrequency`), for targets of symlinks and network file systems.
 pub(crate) const FILE_CHECK_PERIOD: Duration = Duration::from_secs(20);
 /// Period of checking for a directory that cannot be watched or does not exist (upstream `retryPeriod`).
-const RETRY: Duration = Duration::from_secs(1);
+const DIRECTORY_RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Delay after a change, so that an editor's several operations cause one reading.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE_DELAY: Duration = Duration::from_millis(50);
 
 /// Follows the manifests at `path`, a directory or a single file.
 pub(crate) async fn run(ctx: LoopCtx, path: PathBuf, files: Arc<watch::Sender<Files>>) -> Result<(), Failure> {
@@ -58,7 +58,7 @@ pub(crate) async fn run(ctx: LoopCtx, path: PathBuf, files: Arc<watch::Sender<Fi
         }
         let waited = async {
             directory.changed().await;
-            oarlock_runtime::clock::sleep(SETTLE).await;
+            oarlock_runtime::clock::sleep(SETTLE_DELAY).await;
         };
         if ctx.or_stop(waited).await.is_none() {
             return Ok(());

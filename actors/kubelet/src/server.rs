@@ -41,7 +41,7 @@ use place::Choice;
 pub(crate) use listener::LISTENER;
 
 /// Buffer size in bytes, each way, of the pipe between the API server and a kubelet of the same process.
-const PIPE: usize = 64 << 10;
+const PIPE_BYTES: usize = 64 << 10;
 /// Node name in access reviews for requests that concern all nodes: the caller needs the right without a restriction to names.
 const ALL_NODES: &str = "";
 
@@ -84,7 +84,7 @@ impl Server {
     #[must_use]
     pub fn connect(&self, node: &str, user: User) -> Option<BoxIo> {
         let peer = Peer::Inside(Arc::new(user), Box::new(self.inner.fleet.node(node)?));
-        let (near, far) = tokio::io::duplex(PIPE);
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
         let gate = self.inner.streams.clone();
         let serve = connections::connection(self.clone(), gate.token(), far, peer);
         // Spawning fails only while the process shuts down.

@@ -103,10 +103,10 @@ pub struct EtcdOptions {
 }
 
 /// Smallest watch window, in bytes: in a much smaller window most events would be too large to be delivered to watches.
-const LEAST_WINDOW: u64 = 1 << 20;
+const MIN_WINDOW_BYTES: u64 = 1 << 20;
 
 /// Smallest cache of objects, in bytes: the cache is divided into shards, and a shard takes only objects of up to its own size.
-const LEAST_CACHE: u64 = 1 << 20;
+const MIN_CACHE_BYTES: u64 = 1 << 20;
 
 /// Default time to live of Events, the same as upstream's.
 const DEFAULT_EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -123,7 +123,7 @@ pub struct StoreOptions {
     pub watch_window_bytes: usize,
     /// Bytes of objects at rest (unchanged for five minutes, or since the watch window is full) that stay in memory; other objects at rest are read from the
     /// store on demand. Without this flag all objects stay in memory.
-    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(LEAST_CACHE..))]
+    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<usize>::new().range(MIN_CACHE_BYTES..))]
     pub cache_memory: Option<usize>,
     /// Folder for objects at rest that do not fit into --cache-memory, so that reads need not go to etcd. The folder is emptied at the start.
     #[arg(long, value_name = "DIR", requires = "cache_memory")]
@@ -260,7 +260,7 @@ impl Default for KubeletOptions {
 }
 
 fn window_bytes() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(LEAST_WINDOW..)
+    RangedU64ValueParser::new().range(MIN_WINDOW_BYTES..)
 }
 
 impl From<StoreOptions> for oarlock_store::Options {

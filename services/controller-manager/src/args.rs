@@ -90,8 +90,8 @@ fn help() -> String {
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     format!(
-        "Controllers to run: `*` is all that are on by default, `foo` this one, `-foo` not this one; of several mentions the first counts. Names of \
-         earlier releases (`deployment`, `podgc`) are taken too.\nAll controllers: {}.\nOff by default: {}.",
+        "Controllers to run: `*` is all that are on by default, `foo` this one, `-foo` not this one; of several entries for a controller the first \
+         counts. Names of earlier releases (`deployment`, `podgc`) are accepted too.\nAll controllers: {}.\nOff by default: {}.",
         names(|_| true),
         names(|row| !row.on_by_default)
     )

@@ -22,7 +22,7 @@ const PORT: u16 = 10250;
 /// Number of ports above [`PORT`] to try when the flags name none and a port is taken.
 const MORE_PORTS: u16 = 64;
 /// Largest number of node names in a certificate; API servers connect by address.
-const NAMES: usize = 64;
+const MAX_CERTIFICATE_NAMES: usize = 64;
 
 /// Flags of the kubelet's server; names are upstream's.
 #[derive(Clone, Debug, clap::Args)]
@@ -117,7 +117,7 @@ pub(crate) async fn start(
     let clients = tls::clients(args.client_ca_file.as_deref(), Some(&endpoint.trust))?;
     let mut sans = vec![San::Ip(bound.node_ip), San::Ip(bound.address), San::Dns("localhost".to_owned())];
     sans.retain(|san| !matches!(san, San::Ip(ip) if ip.is_unspecified()));
-    sans.extend(fleet.names().iter().take(NAMES).map(|name| San::Dns(name.to_string())));
+    sans.extend(fleet.names().iter().take(MAX_CERTIFICATE_NAMES).map(|name| San::Dns(name.to_string())));
     sans.sort();
     sans.dedup();
     let name = fleet.names().first().map_or_else(String::new, ToString::to_string);

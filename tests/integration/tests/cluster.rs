@@ -48,7 +48,7 @@ impl Cluster {
             advertise_address: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1))),
             serving: Default::default(),
             kubelets,
-            going: Default::default(),
+            shutdown: Default::default(),
             local: None,
         };
         let api = assemble::start(&system, wanted).await.unwrap();

@@ -10,7 +10,7 @@ use oarlock_runtime::clock;
 use rustix::fs::inotify::WatchFlags;
 use tokio::io::AsyncReadExt;
 
-use super::{FILE_CHECK_PERIOD, RETRY, hidden};
+use super::{DIRECTORY_RETRY_PERIOD, FILE_CHECK_PERIOD, hidden};
 use crate::watch::Watch;
 
 /// Largest size of a manifest in bytes (upstream `maxConfigLength`).
@@ -92,7 +92,7 @@ impl Directory {
 
     /// Waits until files may have changed. Cancel safe.
     pub(super) async fn changed(&mut self) {
-        let Some((_, watch)) = &mut self.watch else { return clock::sleep(RETRY).await };
+        let Some((_, watch)) = &mut self.watch else { return clock::sleep(DIRECTORY_RETRY_PERIOD).await };
         if let Ok(Err(error)) = clock::timeout(FILE_CHECK_PERIOD, watch.changed()).await {
             tracing::warn!(path = %self.path.display(), %error, "manifests not watched");
             self.watch = None;

@@ -14,7 +14,7 @@ use crate::pod::{Pod, State, specs};
 use crate::probes::{self, Gate, Prober, Report, Subject};
 
 /// Largest number of queued reports; probe tasks wait for space.
-const REPORTS: usize = 256;
+const MAX_QUEUED_REPORTS: usize = 256;
 
 /// The probe tasks of a node.
 pub(super) struct Probing {
@@ -27,7 +27,7 @@ pub(super) struct Probing {
 
 impl Probing {
     pub(super) fn new() -> Self {
-        let (sender, reports) = mpsc::channel(REPORTS);
+        let (sender, reports) = mpsc::channel(MAX_QUEUED_REPORTS);
         Self { since: clock::now(), sender, reports, watched: BTreeMap::new() }
     }
 

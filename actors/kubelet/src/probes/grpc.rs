@@ -21,7 +21,7 @@ use crate::environment::host_port;
 use crate::grpc::{rpc_error, with_causes};
 
 /// Pause between attempts to connect.
-const RETRY: Duration = Duration::from_secs(1);
+const CONNECT_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Size limit of an answer, in bytes; a health answer has two.
 const LARGEST_ANSWER: usize = 4096;
 /// First part of the `user-agent`; the library's name follows.
@@ -72,11 +72,11 @@ async fn connect(host: &str, port: u16, deadline: Instant) -> Option<Channel> {
         if let Ok(channel) = endpoint.connect_with_connector(connector).await {
             return Some(channel);
         }
-        if deadline.remaining() < RETRY {
+        if deadline.remaining() < CONNECT_RETRY_PAUSE {
             clock::sleep_until(deadline).await;
             return None;
         }
-        clock::sleep(RETRY).await;
+        clock::sleep(CONNECT_RETRY_PAUSE).await;
     }
 }
 

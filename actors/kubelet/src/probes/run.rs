@@ -12,10 +12,10 @@ use super::worker::{Turn, Worker};
 use super::{Exec, Gate, Kind, Probe, Report, Subject, Verdict};
 
 /// Largest number of attempts of a check without a result.
-const ATTEMPTS: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// A container that started at most this long before the kubelet counts as started by it.
-const SLACK: Duration = Duration::from_secs(10);
+const START_TOLERANCE: Duration = Duration::from_secs(10);
 
 /// Callback for events about the container: reason and message of a Warning.
 pub(crate) type Tell = Arc<dyn Fn(&'static str, String) + Send + Sync>;
@@ -53,7 +53,7 @@ async fn closed(gate: &mut watch::Receiver<Gate>) {
 
 async fn look_at<E: Exec + ?Sized>(mut prober: Prober<E>, probe: &Probe) {
     // A verdict from before the restart stays valid until a check shows another.
-    let fresh = i64::try_from((prober.age + SLACK).as_secs()).unwrap_or(i64::MAX) >= prober.ran();
+    let fresh = i64::try_from((prober.age + START_TOLERANCE).as_secs()).unwrap_or(i64::MAX) >= prober.ran();
     if fresh && !prober.report(probe, probe.kind.initial()).await {
         return;
     }
@@ -105,7 +105,7 @@ impl<E: Exec + ?Sized> Prober<E> {
         let name = probe.kind.name();
         let once = || probe.check.look(&self.subject.id, self.subject.ip, probe.timeout, &*self.runtime);
         let mut found = once().await;
-        for _ in 1..ATTEMPTS {
+        for _ in 1..MAX_ATTEMPTS {
             if !matches!(found, Found::Error(..)) {
                 break;
             }

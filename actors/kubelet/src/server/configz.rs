@@ -19,7 +19,7 @@ pub(super) fn configz(node: &KubeletHandle) -> Vec<u8> {
         "nodeStatusUpdateFrequency": span(NODE_CHECK_PERIOD),
         "nodeStatusReportFrequency": span(Duration::from_secs(STATUS_REPORT_SECONDS.unsigned_abs())),
         "nodeLeaseDurationSeconds": LEASE_SECONDS,
-        "eventRecordQPS": 1000 / event_sender::REFILL.as_millis(),
+        "eventRecordQPS": 1000 / event_sender::TIME_PER_EVENT.as_millis(),
         "eventBurst": event_sender::BURST,
         "port": node.port(),
     });

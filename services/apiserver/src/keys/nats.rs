@@ -13,7 +13,7 @@ use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 use super::parts::Copies;
 
 /// File extension of NATS seeds.
-pub(super) const ENDING: &str = ".seed";
+pub(super) const SEED_EXTENSION: &str = ".seed";
 /// Name of the file with the password of routes between servers.
 const PASSWORD: &str = "route.password";
 /// Address on which a NATS server listens for routes from other servers.
@@ -65,7 +65,7 @@ pub(super) fn write(directory: &DataDir, wanted: &Wanted, now: UnixTime) -> anyh
         let name = holder.file_name();
         if let std::collections::btree_map::Entry::Vacant(place) = seeds.entry(name.clone()) {
             let seed = Seed::generate()?;
-            let path = folder.join(format!("{name}{ENDING}"));
+            let path = folder.join(format!("{name}{SEED_EXTENSION}"));
             files.add(path, Visibility::Private, format!("{}\n", seed.secret()));
             place.insert((holder, seed));
         }
@@ -165,7 +165,7 @@ fn found(folder: &Path) -> anyhow::Result<BTreeMap<String, (Holder, Seed)>> {
     };
     for file in files {
         let path = file?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(ENDING));
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(SEED_EXTENSION));
         let Some(name) = name else { continue };
         let holder = Holder::from_file_name(name).with_context(|| format!("{}: nobody's name", path.display()))?;
         let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -10,7 +10,7 @@ use oarlock_pki::{AtomicFiles, Leaf, Pki, San, Subject, UnixTime, Visibility};
 use super::parts::{Copies, plain};
 
 /// Largest number of node names in the certificate of a part's server; API servers connect by the part's name.
-const NAMES: usize = 64;
+const MAX_CERTIFICATE_NAMES: usize = 64;
 
 /// A part of the control plane and the nodes it hosts, written `PART=NODE,…`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(super) fn write(
         files.add(folder.join(format!("{node}.kubeconfig")), Visibility::Private, own.to_yaml()?);
     }
     let mut sans: Vec<San> = [part.part.as_str(), "localhost", "127.0.0.1"].map(San::parse).into();
-    sans.extend(part.nodes.iter().take(NAMES).map(|node| San::parse(node)));
+    sans.extend(part.nodes.iter().take(MAX_CERTIFICATE_NAMES).map(|node| San::parse(node)));
     sans.sort();
     sans.dedup();
     let first = part.nodes.first().map_or("", String::as_str);

@@ -112,7 +112,7 @@ pub(super) fn write(folder: &Path, directory: &DataDir, server_config: &ServerCo
         copies.write()?;
         if let Some(role) = row.role {
             let mut copies = Copies::new(directory.nats(), own.join("nats"));
-            copies.add(&format!("{}{}", Holder::role(role).file_name(), nats::ENDING));
+            copies.add(&format!("{}{}", Holder::role(role).file_name(), nats::SEED_EXTENSION));
             copies.add(ROLE_KEYS);
             copies.add_if_there("ca.crt");
             copies.write()?;

@@ -13,13 +13,13 @@ use oarlock_store::Export;
 
 use super::report::Report;
 
-/// Bytes per write.
-const CHUNK: usize = 1 << 20;
+/// Bytes per read or write.
+const BUFFER_BYTES: usize = 1 << 20;
 
 /// Opens a snapshot and reads its header.
 pub(super) fn open(path: &Path) -> anyhow::Result<Reader<BufReader<File>>> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    Reader::open(BufReader::with_capacity(CHUNK, file)).with_context(|| path.display().to_string())
+    Reader::open(BufReader::with_capacity(BUFFER_BYTES, file)).with_context(|| path.display().to_string())
 }
 
 /// A snapshot file in progress. It gets its final name once complete and verified; dropped earlier, it is deleted.
@@ -72,7 +72,7 @@ pub(super) async fn write(mut partial: Partial, export: Export) -> anyhow::Resul
     let mut objects = std::pin::pin!(export.objects());
     while let Some(object) = objects.next().await {
         encoder.object(&object?, &mut out)?;
-        if out.len() >= CHUNK {
+        if out.len() >= BUFFER_BYTES {
             partial.write(&out.split())?;
         }
     }
