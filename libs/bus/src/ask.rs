@@ -9,12 +9,12 @@ use oarlock_seeded_bug::seeded_bug;
 use prost::Name;
 use tokio::time::Instant;
 
-use crate::envelope::{self, Opened};
+use crate::envelope::{self, OpenedEnvelope};
 use crate::error::AnswerError;
 use crate::proof;
 use crate::proto::bus::v1::answer::Outcome;
 use crate::proto::bus::v1::{Expired, FailureCode, Stopping, WrongEpoch};
-use crate::queue::{Arrived, Next, Queue};
+use crate::queue::{Delivery, Queue, QueueItem};
 use crate::role::Identity;
 use crate::stats::KindStats;
 use crate::subject::Subject;
@@ -35,10 +35,10 @@ impl Asks {
     pub async fn next(&mut self) -> Option<Ask> {
         loop {
             let arrived = match self.queue.next().await {
-                Next::Message(arrived) => arrived,
+                QueueItem::Message(arrived) => arrived,
                 // The asker meets its deadline.
-                Next::Lost(_) => continue,
-                Next::Closed => return None,
+                QueueItem::Lost(_) => continue,
+                QueueItem::Closed => return None,
             };
             match self.open(arrived) {
                 Ok(ask) if ask.budget().is_zero() && !seeded_bug!("expired_is_handled") => {
@@ -63,8 +63,8 @@ impl Asks {
         self.subscription = None;
     }
 
-    fn open(&self, arrived: Arrived) -> Result<Ask, (Option<ReplyTo>, String)> {
-        let Arrived { subject, payload, at, reply } = arrived;
+    fn open(&self, arrived: Delivery) -> Result<Ask, (Option<ReplyTo>, String)> {
+        let Delivery { subject, payload, at, reply } = arrived;
         let Some(subject) = Subject::parse(&subject) else { return Err((reply, format!("no subject: {subject}"))) };
         match (envelope::open(&subject, payload), reply) {
             // No answer at all: a refusal would go to the inbox that the sender names.
@@ -89,11 +89,11 @@ impl Drop for Asks {
     }
 }
 
-/// One received ask. If it is dropped without an answer, the asker gets a failure that says so.
+/// One received ask. If it is dropped without an answer, the asker gets the failure `FAILURE_CODE_ABANDONED`.
 #[derive(Debug)]
 pub struct Ask {
     subject: Subject,
-    opened: Opened,
+    opened: OpenedEnvelope,
     at: Instant,
     reply: Option<ReplyTo>,
     stats: Arc<KindStats>,

@@ -20,14 +20,14 @@ const VERSION: u32 = 1;
 
 /// The decoded content of an envelope.
 #[derive(Clone, Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedEnvelope {
     pub(crate) sender: Identity,
     pub(crate) budget: Duration,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) type_name: String,
     pub(crate) body: Bytes,
     /// Digest that identifies the question in the proof of its answer; `None` where the asker wants no proof.
-    pub(crate) proof_of: Option<Box<proof::Asked>>,
+    pub(crate) proof_of: Option<Box<proof::QuestionDigest>>,
 }
 
 pub(crate) fn seal<M: Name>(
@@ -56,7 +56,7 @@ pub(crate) fn seal<M: Name>(
 ///
 /// # Errors
 /// Why the envelope is invalid or does not fit the subject.
-pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> {
+pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<OpenedEnvelope, String> {
     let envelope = wire::Envelope::decode(payload.clone()).map_err(|error| format!("no envelope: {error}"))?;
     if envelope.version != VERSION {
         return Err(format!("envelope of version {}; this is {VERSION}", envelope.version));
@@ -74,7 +74,7 @@ pub(crate) fn open(subject: &Subject, payload: Bytes) -> Result<Opened, String> 
     };
     let budget = Duration::from_micros(envelope.budget_us);
     let proof_of = envelope.wants_proof.then(|| Box::new(proof::asked(&payload)));
-    Ok(Opened { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
+    Ok(OpenedEnvelope { sender, budget, trace, type_name: envelope.r#type, body: envelope.body, proof_of })
 }
 
 fn impostor_allowed() -> bool {
@@ -155,7 +155,7 @@ mod tests {
         Identity::new(Role::Node, name).unwrap()
     }
 
-    fn presence(of: &str, by: &str) -> Result<Opened, String> {
+    fn presence(of: &str, by: &str) -> Result<OpenedEnvelope, String> {
         let payload =
             seal(&"here".to_owned(), &node(by), (1, 2), Duration::from_secs(3), TraceContext::root(4, 5), false);
         open(&Subject::presence(&node(of)), payload)

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use prost::Name;
 
-use crate::envelope::{self, Opened};
-use crate::queue::{Next, Queue};
+use crate::envelope::{self, OpenedEnvelope};
+use crate::queue::{Queue, QueueItem};
 use crate::role::Identity;
 use crate::stats::KindStats;
 use crate::subject::Subject;
@@ -33,7 +33,7 @@ pub enum Heard {
 #[derive(Debug)]
 pub struct Hint {
     subject: Subject,
-    opened: Opened,
+    opened: OpenedEnvelope,
 }
 
 impl Hints {
@@ -41,7 +41,7 @@ impl Hints {
     pub async fn next(&mut self) -> Heard {
         loop {
             match self.queue.next().await {
-                Next::Message(arrived) => {
+                QueueItem::Message(arrived) => {
                     let opened = Subject::parse(&arrived.subject)
                         .ok_or_else(|| format!("no subject: {}", arrived.subject))
                         .and_then(|subject| Ok(Hint { opened: envelope::open(&subject, arrived.payload)?, subject }));
@@ -53,9 +53,9 @@ impl Hints {
                         }
                     }
                 }
-                Next::Lost(count) => return Heard::Lost((count > 0).then_some(count)),
+                QueueItem::Lost(count) => return Heard::Lost((count > 0).then_some(count)),
                 // Only dropping the listener closes the queue.
-                Next::Closed => std::future::pending::<()>().await,
+                QueueItem::Closed => std::future::pending::<()>().await,
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::{AnswerError, AskError, HintError};
 use crate::link::Link;
-use crate::queue::{Arrived, Queue};
+use crate::queue::{Delivery, Queue};
 use crate::role::{Identity, Role};
 use crate::subject::{Pattern, Subject};
 use crate::subjects::Carries;
@@ -171,7 +171,7 @@ impl Transport for Memory {
         for Entry { member, queue, .. } in receivers {
             let generation = member.link.get().generation;
             let reply = Some(Reply::Memory(ReplyTo { slot: slot.clone(), member, generation }));
-            queue.deliver(Arrived {
+            queue.deliver(Delivery {
                 subject: subject.as_str().to_owned(),
                 payload: payload.clone(),
                 at: Instant::now(),
@@ -193,7 +193,7 @@ impl Transport for Memory {
         }
         for entry in self.shared.route(subject) {
             let (subject, at) = (subject.as_str().to_owned(), Instant::now());
-            entry.queue.deliver(Arrived { subject, payload: payload.clone(), at, reply: None });
+            entry.queue.deliver(Delivery { subject, payload: payload.clone(), at, reply: None });
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ impl Transport for Memory {
         let id = table.next;
         table.next += 1;
         table.subscriptions.push(Entry { id, member: self.member.clone(), pattern: pattern.clone(), queue });
-        Box::new(Subscribed { shared: self.shared.clone(), id })
+        Box::new(SubscriptionGuard { shared: self.shared.clone(), id })
     }
 
     async fn flush(&self) {}
@@ -226,14 +226,14 @@ impl Transport for Memory {
 }
 
 #[derive(Debug)]
-struct Subscribed {
+struct SubscriptionGuard {
     shared: Arc<Shared>,
     id: u64,
 }
 
-impl Subscription for Subscribed {}
+impl Subscription for SubscriptionGuard {}
 
-impl Drop for Subscribed {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         self.shared.table.lock().subscriptions.retain(|entry| entry.id != self.id);
     }

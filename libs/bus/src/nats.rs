@@ -28,7 +28,7 @@ use crate::transport::{Proof, Subscription, Transport};
 
 pub(crate) use connection::ReplyTo;
 pub use options::{BadOptions, Options, Spawn, TokioSpawn};
-use shared::{Owner, Subscribed};
+use shared::{Owner, SubscriptionGuard};
 
 impl Bus {
     /// Creates a member of a bus on NATS. Returns at once; a background task connects, and reconnects for as long as the bus exists.
@@ -68,7 +68,7 @@ impl Transport for Nats {
 
     async fn subscribe(&self, pattern: &Pattern, queue: Arc<Queue>) -> Box<dyn Subscription> {
         let entry = self.owner.shared.enter(pattern, queue);
-        let subscribed = Subscribed { owner: self.owner.clone(), id: entry.id };
+        let subscribed = SubscriptionGuard { owner: self.owner.clone(), id: entry.id };
         if let Some(connection) = self.owner.shared.connection() {
             self.owner.shared.attach(&connection, &entry).await;
             // If the round trip fails, the connection is about to end, and the next one includes the subscription.

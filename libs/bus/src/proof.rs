@@ -65,13 +65,13 @@ impl fmt::Display for RoleKeys {
 }
 
 /// Identifies a question in a proof: the digest of the whole envelope, whose `id` is unique.
-pub(crate) type Asked = [u8; 32];
+pub(crate) type QuestionDigest = [u8; 32];
 
-pub(crate) fn asked(envelope: &[u8]) -> Asked {
+pub(crate) fn asked(envelope: &[u8]) -> QuestionDigest {
     Sha256::digest(envelope).into()
 }
 
-fn statement(subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
+fn statement(subject: &Subject, asked: &QuestionDigest, done: &wire::Done) -> Vec<u8> {
     let mut text = CONTEXT.to_vec();
     text.extend_from_slice(subject.as_str().as_bytes());
     text.push(0);
@@ -81,7 +81,7 @@ fn statement(subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
 }
 
 /// Signs an answer; empty without a usable key, which the asker treats as unproven.
-pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &Asked, done: &wire::Done) -> Vec<u8> {
+pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &QuestionDigest, done: &wire::Done) -> Vec<u8> {
     seed.sign(&statement(subject, asked, done)).unwrap_or_default()
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn sign(seed: &Seed, subject: &Subject, asked: &Asked, done: &wire::D
 pub(crate) fn check(
     key: &str,
     subject: &Subject,
-    asked: &Asked,
+    asked: &QuestionDigest,
     done: &wire::Done,
     proof: &[u8],
 ) -> Result<(), AskError> {
@@ -140,7 +140,7 @@ mod tests {
         let done = |body: &'static str| wire::Done { r#type: "t".to_owned(), body: body.into() };
         let (ask, answer) = (asked(b"question"), done("denied"));
         let proof = sign(&judge, &subject, &ask, &answer);
-        let holds = |key: &Seed, subject, ask: &Asked, answer: &wire::Done, proof: &[u8]| {
+        let holds = |key: &Seed, subject, ask: &QuestionDigest, answer: &wire::Done, proof: &[u8]| {
             check(key.public_key(), subject, ask, answer, proof).is_ok()
         };
         assert!(holds(&judge, &subject, &ask, &answer, &proof));

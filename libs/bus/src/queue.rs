@@ -21,7 +21,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(50);
 
 /// A message as the transport delivers it.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct Delivery {
     pub(crate) subject: String,
     pub(crate) payload: Bytes,
     pub(crate) at: Instant,
@@ -30,8 +30,8 @@ pub(crate) struct Arrived {
 
 /// The next item for the consumer.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Message(Arrived),
+pub(crate) enum QueueItem {
+    Message(Delivery),
     /// This many messages were lost; 0 stands for an unknown number.
     Lost(u64),
     Closed,
@@ -47,13 +47,13 @@ pub(crate) struct Queue {
 /// Why the queue refused a message.
 #[derive(Debug)]
 enum Refused {
-    Full(Arrived),
-    Closed(Arrived),
+    Full(Delivery),
+    Closed(Delivery),
 }
 
 #[derive(Debug)]
 struct Inner {
-    waiting: VecDeque<Arrived>,
+    waiting: VecDeque<Delivery>,
     capacity: usize,
     lost: u64,
     missed: bool,
@@ -68,7 +68,7 @@ impl Queue {
     }
 
     /// Queues a message. When that is impossible, an ask is answered at once and a lost hint is counted.
-    pub(crate) fn deliver(&self, message: Arrived) {
+    pub(crate) fn deliver(&self, message: Delivery) {
         self.stats.heard.count(message.payload.len());
         let (message, outcome) = match self.push(message) {
             Ok(()) => return,
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    fn push(&self, message: Arrived) -> Result<(), Refused> {
+    fn push(&self, message: Delivery) -> Result<(), Refused> {
         let mut inner = self.inner.lock();
         if inner.closed {
             return Err(Refused::Closed(message));
@@ -113,7 +113,7 @@ impl Queue {
     }
 
     /// Waits for the next item. Losses come first, so that a consumer that reads the state anew treats queued messages as later ones. Cancel safe.
-    pub(crate) async fn next(&self) -> Next {
+    pub(crate) async fn next(&self) -> QueueItem {
         loop {
             let ready = self.ready.notified();
             if let Some(next) = self.take() {
@@ -123,24 +123,24 @@ impl Queue {
         }
     }
 
-    fn take(&self) -> Option<Next> {
+    fn take(&self) -> Option<QueueItem> {
         let mut inner = self.inner.lock();
         if std::mem::take(&mut inner.missed) {
             inner.lost = 0;
-            return Some(Next::Lost(0));
+            return Some(QueueItem::Lost(0));
         }
         match std::mem::take(&mut inner.lost) {
             0 => {}
-            lost => return Some(Next::Lost(lost)),
+            lost => return Some(QueueItem::Lost(lost)),
         }
         match inner.waiting.pop_front() {
-            Some(message) => Some(Next::Message(message)),
-            None => inner.closed.then_some(Next::Closed),
+            Some(message) => Some(QueueItem::Message(message)),
+            None => inner.closed.then_some(QueueItem::Closed),
         }
     }
 
     /// Closes the queue for new messages and returns the waiting ones.
-    pub(crate) fn drain(&self) -> VecDeque<Arrived> {
+    pub(crate) fn drain(&self) -> VecDeque<Delivery> {
         let mut inner = self.inner.lock();
         inner.closed = true;
         std::mem::take(&mut inner.waiting)
@@ -155,21 +155,21 @@ mod tests {
         Queue::new(capacity, Arc::default())
     }
 
-    fn message(n: u8) -> Arrived {
-        Arrived { subject: String::new(), payload: Bytes::from(vec![n]), at: Instant::now(), reply: None }
+    fn message(n: u8) -> Delivery {
+        Delivery { subject: String::new(), payload: Bytes::from(vec![n]), at: Instant::now(), reply: None }
     }
 
     #[tokio::test]
     async fn what_is_lost_is_told_before_what_waits() {
         let queue = queue(2);
         (1..=3).for_each(|n| queue.deliver(message(n)));
-        assert!(matches!(queue.next().await, Next::Lost(1)));
-        assert!(matches!(queue.next().await, Next::Message(m) if m.payload[0] == 1));
+        assert!(matches!(queue.next().await, QueueItem::Lost(1)));
+        assert!(matches!(queue.next().await, QueueItem::Message(m) if m.payload[0] == 1));
         queue.deliver(message(4));
         assert_eq!(queue.drain().iter().map(|m| m.payload[0]).collect::<Vec<_>>(), [2, 4]);
         queue.deliver(message(5));
-        assert!(matches!(queue.next().await, Next::Lost(1)));
-        assert!(matches!(queue.next().await, Next::Closed));
+        assert!(matches!(queue.next().await, QueueItem::Lost(1)));
+        assert!(matches!(queue.next().await, QueueItem::Closed));
     }
 
     #[tokio::test]
@@ -177,6 +177,6 @@ mod tests {
         let queue = queue(2);
         assert!(queue.next().now_or_never().is_none());
         queue.deliver(message(1));
-        assert!(matches!(queue.next().now_or_never(), Some(Next::Message(_))));
+        assert!(matches!(queue.next().now_or_never(), Some(QueueItem::Message(_))));
     }
 }

@@ -243,7 +243,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether it selects a subject.
+    /// Whether the pattern selects a subject.
     #[must_use]
     pub fn selects(&self, subject: &str) -> bool {
         let mut tokens = subject.split('.');

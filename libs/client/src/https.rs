@@ -120,7 +120,7 @@ impl Https {
             let (pause, why) = match retry.judge(failure) {
                 Verdict::Answer(response) => return Ok(*response),
                 Verdict::GiveUp(status) => return Err(status),
-                Verdict::Again(pause, why) => (pause, why),
+                Verdict::Retry(pause, why) => (pause, why),
             };
             self.retries.fetch_add(1, Ordering::Relaxed);
             tracing::debug!(?pause, why, uri = %prepared.composed.uri, "request is repeated");

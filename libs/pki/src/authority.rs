@@ -29,7 +29,7 @@ pub struct Authority {
 pub struct Issued {
     /// The certificate.
     pub certificate: CertificateDer<'static>,
-    /// Its key.
+    /// Key of the certificate.
     pub key: KeyPair,
 }
 

@@ -16,7 +16,7 @@ use oarlock_meta::Revision;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use self::engine::{Engine, Trouble};
+use self::engine::{Engine, EngineError};
 use self::probe::Probe;
 use crate::disk::{Disk, FileDisk};
 use crate::follow::{Follower, Past};
@@ -184,8 +184,8 @@ impl Shared {
         let plan = heads.plan(groups, read_only);
         match self.make_durable(heads, plan) {
             Ok(answers) => return Ok(answers),
-            Err((Trouble::Dead, _)) => return Err(Error::Dead),
-            Err((Trouble::Full, plan)) => {
+            Err((EngineError::Dead, _)) => return Err(Error::Dead),
+            Err((EngineError::Full, plan)) => {
                 self.read_only.store(true, Ordering::Release);
                 tracing::warn!("the disk is full: the store is read-only until there is room");
                 self.give_up_reserve(reserve);
@@ -203,8 +203,8 @@ impl Shared {
         let plan = heads.plan(groups, true);
         match self.make_durable(heads, plan) {
             Ok(answers) => Ok(answers),
-            Err((Trouble::Dead, _)) => Err(Error::Dead),
-            Err((Trouble::Full, _)) => self.engine.reopen().and(Err(Error::ReadOnly)),
+            Err((EngineError::Dead, _)) => Err(Error::Dead),
+            Err((EngineError::Full, _)) => self.engine.reopen().and(Err(Error::ReadOnly)),
         }
     }
 
@@ -216,7 +216,11 @@ impl Shared {
         Ok((writer.heads.insert(heads), &mut writer.reserve_released))
     }
 
-    fn make_durable(&self, heads: &mut Heads, plan: Plan) -> Result<Vec<Result<GroupOutcome, Error>>, (Trouble, Plan)> {
+    fn make_durable(
+        &self,
+        heads: &mut Heads,
+        plan: Plan,
+    ) -> Result<Vec<Result<GroupOutcome, Error>>, (EngineError, Plan)> {
         if plan.records.is_empty() {
             return Ok(plan.answers);
         }
@@ -302,8 +306,8 @@ impl Shared {
                     // Hands the lock to a waiting commit instead of racing it for the next step.
                     MutexGuard::unlock_fair(writer);
                 }
-                Err(Trouble::Dead) => return Err(Error::Dead),
-                Err(Trouble::Full) => {
+                Err(EngineError::Dead) => return Err(Error::Dead),
+                Err(EngineError::Full) => {
                     self.read_only.store(true, Ordering::Release);
                     self.give_up_reserve(reserve);
                     // The list of versions to delete was already shortened; the next load builds a new one.

@@ -99,9 +99,9 @@ impl EtcdLog {
                     // etcd compared the write with another history than the caller's.
                     return Ok(GroupOutcome::Unknown);
                 }
-                shared.see(history.revision(header.revision));
+                shared.note_revision(history.revision(header.revision));
                 if answer.succeeded {
-                    group.iter().for_each(|append| shared.met(append.value.as_ref()));
+                    group.iter().for_each(|append| shared.count_value(append.value.as_ref()));
                     if group.iter().any(|append| append.value.is_some()) {
                         shared.full.store(false, Ordering::Release);
                     }
@@ -242,7 +242,7 @@ impl Log for EtcdLog {
     async fn barrier(&self) -> Result<Revision, Error> {
         let range = RangeRequest { key: self.shared.layout.range().0, count_only: true, ..RangeRequest::default() };
         let now = self.shared.range(range).await?.at;
-        self.shared.want(now);
+        self.shared.request_progress(now);
         Ok(now)
     }
 

@@ -173,7 +173,7 @@ impl Connection {
         let token = format!("{:x}", self.next.fetch_add(1, Ordering::Relaxed));
         let (sender, answer) = oneshot::channel();
         self.waiting.lock().insert(token.clone(), (subject.to_owned(), sender));
-        let waiting = Withdraw { connection: self, token };
+        let waiting = WaitingGuard { connection: self, token };
         let reply = format!("{}.{}", self.inbox, waiting.token);
         tokio::select! {
             biased;
@@ -202,12 +202,12 @@ impl Connection {
 }
 
 /// Removes a waiting ask when dropped.
-struct Withdraw<'a> {
+struct WaitingGuard<'a> {
     connection: &'a Connection,
     token: String,
 }
 
-impl Drop for Withdraw<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.connection.waiting.lock().remove(&self.token);
     }

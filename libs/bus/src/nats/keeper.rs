@@ -11,7 +11,7 @@ use super::{backoff, pump};
 /// Runs until the last handle on the bus is dropped.
 pub(super) async fn keep(shared: Arc<Shared>) {
     // If this task is dropped, the guard marks the bus as disconnected.
-    let _end = End(&shared);
+    let _end = DisconnectGuard(&shared);
     let mut failures = 0;
     let mut turn = random() as usize;
     loop {
@@ -52,9 +52,9 @@ pub(super) async fn keep(shared: Arc<Shared>) {
     }
 }
 
-struct End<'a>(&'a Arc<Shared>);
+struct DisconnectGuard<'a>(&'a Arc<Shared>);
 
-impl Drop for End<'_> {
+impl Drop for DisconnectGuard<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.0.connection() {
             connection.ended.cancel();

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, ReplyTo};
 use super::shared::Entry;
-use crate::queue::Arrived;
+use crate::queue::Delivery;
 use crate::subject::Subject;
 use crate::transport;
 
@@ -26,7 +26,7 @@ pub(super) async fn messages(connection: Arc<Connection>, mut subscriber: Subscr
         let sender = Subject::parse(&subject).and_then(|subject| subject.sender());
         let reply = reply.and_then(|reply| ReplyTo::new(&connection, reply, sender.as_ref()));
         let reply = reply.map(transport::ReplyTo::Nats);
-        entry.queue.deliver(Arrived { subject: subject.into_string(), payload, at, reply });
+        entry.queue.deliver(Delivery { subject: subject.into_string(), payload, at, reply });
     }
 }
 

@@ -180,14 +180,14 @@ impl Shared {
 
 /// Ends a subscription when dropped.
 #[derive(Debug)]
-pub(super) struct Subscribed {
+pub(super) struct SubscriptionGuard {
     pub(super) owner: Arc<Owner>,
     pub(super) id: u64,
 }
 
-impl Subscription for Subscribed {}
+impl Subscription for SubscriptionGuard {}
 
-impl Drop for Subscribed {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
         if let Some(entry) = self.owner.shared.entries.lock().remove(&self.id) {
             entry.ended.cancel();

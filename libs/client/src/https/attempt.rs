@@ -54,7 +54,7 @@ pub(super) enum Verdict {
     /// Return this Status.
     GiveUp(Status),
     /// Make another attempt after a pause, for this reason.
-    Again(Duration, &'static str),
+    Retry(Duration, &'static str),
 }
 
 /// The attempts of one call.
@@ -91,7 +91,7 @@ impl Retry {
             Failure::Broken(why) => Verdict::GiveUp(unknown(&why)),
             Failure::Unauthorized(_) if !self.renewed => {
                 self.renewed = true;
-                Verdict::Again(Duration::ZERO, UNAUTHORIZED)
+                Verdict::Retry(Duration::ZERO, UNAUTHORIZED)
             }
             Failure::Unauthorized(response) => Verdict::Answer(response),
             Failure::Refused(refusal, response) => self.refused(refusal, response),
@@ -108,16 +108,16 @@ impl Retry {
             true => Duration::ZERO,
             false => refusal.after.unwrap_or_else(|| self.pause()).max(FIRST_PAUSE),
         };
-        if self.left() <= pause { Verdict::Answer(response) } else { Verdict::Again(pause, "refused") }
+        if self.remaining() <= pause { Verdict::Answer(response) } else { Verdict::Retry(pause, "refused") }
     }
 
     /// Decides for another attempt, if there is time for one.
     fn again(&self, why: &'static str) -> Option<Verdict> {
         let pause = self.pause();
-        (self.left() > pause).then_some(Verdict::Again(pause, why))
+        (self.remaining() > pause).then_some(Verdict::Retry(pause, why))
     }
 
-    fn left(&self) -> Duration {
+    fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 

@@ -150,7 +150,7 @@ impl Connection {
     }
 
     /// Whether the connection accepts new streams.
-    pub(super) fn lives(&self) -> bool {
+    pub(super) fn accepts_streams(&self) -> bool {
         !self.sender.is_closed()
     }
 

@@ -37,7 +37,7 @@ impl Frames {
     }
 
     /// Whether the last line is incomplete.
-    pub(super) fn open(&self) -> bool {
+    pub(super) fn has_partial_line(&self) -> bool {
         !self.rest.is_empty()
     }
 }
@@ -51,7 +51,7 @@ mod tests {
         for chunk in chunks {
             frames.push(Bytes::copy_from_slice(chunk.as_bytes()), &mut lines).unwrap();
         }
-        (lines.iter().map(|line| String::from_utf8(line.to_vec()).unwrap()).collect(), frames.open())
+        (lines.iter().map(|line| String::from_utf8(line.to_vec()).unwrap()).collect(), frames.has_partial_line())
     }
 
     #[test]

@@ -25,17 +25,17 @@ pub(super) type Servers = Arc<[Arc<Server>]>;
 /// Resolver of the configured addresses to servers.
 pub(super) struct Names {
     bases: Vec<Base>,
-    known: Mutex<Known>,
+    known: Mutex<LookupState>,
     /// Locked during a lookup.
-    asking: tokio::sync::Mutex<()>,
+    lookup_lock: tokio::sync::Mutex<()>,
 }
 
-struct Known {
+struct LookupState {
     servers: Servers,
     /// Whether any configured address is a name.
-    named: bool,
+    has_names: bool,
     /// Time of the last lookup.
-    looked: Option<Instant>,
+    looked_up: Option<Instant>,
 }
 
 /// Whether names must be looked up.
@@ -55,11 +55,11 @@ impl Names {
             return Err(Error::Address { address: String::new(), reason: "there is none".to_owned() });
         }
         let bases = addresses.iter().map(|address| base(address, name)).collect::<Result<Vec<_>, _>>()?;
-        let named = bases.iter().any(|base| base.address.is_none());
+        let has_names = bases.iter().any(|base| base.address.is_none());
         // Before the first lookup, the connection resolves the name.
         let servers = bases.iter().cloned().map(Server::new).map(Arc::new).collect();
-        let known = Known { servers, named, looked: None };
-        Ok(Self { bases, known: Mutex::new(known), asking: tokio::sync::Mutex::default() })
+        let known = LookupState { servers, has_names, looked_up: None };
+        Ok(Self { bases, known: Mutex::new(known), lookup_lock: tokio::sync::Mutex::default() })
     }
 
     /// Returns the addresses as configured.
@@ -70,11 +70,16 @@ impl Names {
     /// Returns the servers, and whether a lookup is due.
     pub(super) fn servers(&self) -> (Servers, Lookup) {
         let known = self.known.lock();
-        let age =
-            || if known.servers.iter().any(|server| server.ails()) { FAILING_LOOKUP_INTERVAL } else { LOOKUP_INTERVAL };
-        let look = match known.looked {
-            None if known.named => Lookup::Never,
-            Some(looked) if known.named && looked.elapsed() >= age() => Lookup::Due,
+        let age = || {
+            if known.servers.iter().any(|server| server.is_failing()) {
+                FAILING_LOOKUP_INTERVAL
+            } else {
+                LOOKUP_INTERVAL
+            }
+        };
+        let look = match known.looked_up {
+            None if known.has_names => Lookup::Never,
+            Some(looked_up) if known.has_names && looked_up.elapsed() >= age() => Lookup::Due,
             _ => Lookup::NotDue,
         };
         (known.servers.clone(), look)
@@ -82,7 +87,7 @@ impl Names {
 
     /// Looks up all names, unless a lookup is in progress. A name that cannot be resolved keeps its addresses.
     pub(super) async fn look_up(&self) {
-        let Ok(_asking) = self.asking.try_lock() else { return };
+        let Ok(_lookup_lock) = self.lookup_lock.try_lock() else { return };
         let before = self.known.lock().servers.clone();
         let mut servers: Vec<Arc<Server>> = Vec::new();
         for base in &self.bases {
@@ -117,7 +122,7 @@ impl Names {
             servers = before.to_vec();
         }
         let mut known = self.known.lock();
-        (known.servers, known.looked) = (servers.into(), Some(Instant::now()));
+        (known.servers, known.looked_up) = (servers.into(), Some(Instant::now()));
     }
 }
 

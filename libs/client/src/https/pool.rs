@@ -12,14 +12,14 @@ use super::attempt::Failure;
 use super::connection::{Connection, Spawn};
 use super::endpoint::Error;
 use super::names::{Lookup, Names};
-use super::server::{Means, Server};
+use super::server::{Connector, Server};
 
 pub(super) use super::connection::Stream;
 
 /// Pool of connections to all servers of a transport.
 pub(super) struct Pool {
     names: Arc<Names>,
-    means: Arc<Means>,
+    connector: Arc<Connector>,
     next: AtomicUsize,
 }
 
@@ -33,7 +33,11 @@ impl Pool {
         let names = Arc::new(Names::new(servers, name)?);
         // Clients that start together should not all begin with the first server.
         let start = getrandom::u32().unwrap_or(0) as usize % 1024;
-        Ok(Self { names, means: Arc::new(Means { tls: Mutex::new(tls), spawn }), next: AtomicUsize::new(start) })
+        Ok(Self {
+            names,
+            connector: Arc::new(Connector { tls: Mutex::new(tls), spawn }),
+            next: AtomicUsize::new(start),
+        })
     }
 
     /// Returns the servers' addresses as configured.
@@ -47,13 +51,13 @@ impl Pool {
     }
 
     pub(super) fn renew(&self, tls: Arc<rustls::ClientConfig>) {
-        *self.means.tls.lock() = tls;
+        *self.connector.tls.lock() = tls;
         for server in self.names.servers().0.iter() {
             server.forget();
         }
     }
 
-    /// Whether `server`, which refused a call, is shutting down: it is not ready, or it sent a GOAWAY. Always false for an only server.
+    /// Whether `server`, which refused a call, is shutting down: it is not ready, or it sent a GOAWAY. Always false when there is no other server.
     pub(super) async fn ends(&self, server: &Server) -> bool {
         if self.names.servers().0.len() < 2 {
             return false;
@@ -70,7 +74,7 @@ impl Pool {
         if servers.len() > 1 {
             server.failed(true);
         }
-        servers.iter().any(|other| !std::ptr::eq(&**other, server) && !other.is_out())
+        servers.iter().any(|other| !std::ptr::eq(&**other, server) && !other.is_paused())
     }
 
     /// Returns a connection with room for a stream, to the next usable server.
@@ -81,35 +85,35 @@ impl Pool {
             servers = self.names.servers().0;
         } else if look == Lookup::Due {
             let names = Arc::clone(&self.names);
-            self.means.spawn.spawn(Box::pin(async move { names.look_up().await }));
+            self.connector.spawn.spawn(Box::pin(async move { names.look_up().await }));
         }
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let ring = servers.iter().cycle().skip(turn % servers.len().max(1)).take(servers.len());
-        let (good, bad): (Vec<&Arc<Server>>, Vec<&Arc<Server>>) = ring.partition(|server| !server.is_out());
-        let well = |server: &&Arc<Server>| !server.ails() && server.open().is_some();
+        let (good, bad): (Vec<&Arc<Server>>, Vec<&Arc<Server>>) = ring.partition(|server| !server.is_paused());
+        let well = |server: &&Arc<Server>| !server.is_failing() && server.open().is_some();
         let covered = good.iter().any(well);
         let several = servers.len() > 1;
         let mut last = String::from("no server");
         for server in &good {
-            if !server.ails()
+            if !server.is_failing()
                 && let Some(connection) = server.open()
             {
                 return Ok((connection, Arc::clone(server)));
             }
             // A lost host does not even refuse connections: while another server works, no call waits for it.
             if covered {
-                let (server, means) = (Arc::clone(server), Arc::clone(&self.means));
-                self.means.spawn.spawn(Box::pin(async move { server.look_after(&means).await }));
+                let (server, connector) = (Arc::clone(server), Arc::clone(&self.connector));
+                self.connector.spawn.spawn(Box::pin(async move { server.probe(&connector).await }));
                 continue;
             }
-            match server.reach(&self.means, several).await {
+            match server.reach(&self.connector, several).await {
                 Ok(connection) => return Ok((connection, Arc::clone(server))),
                 Err(why) => last = why,
             }
         }
         // No server is known to be ready; one that reports "not ready" may still answer calls.
         for server in good.into_iter().filter(|server| server.doubtful()).chain(bad) {
-            match server.reach(&self.means, false).await {
+            match server.reach(&self.connector, false).await {
                 Ok(connection) => return Ok((connection, Arc::clone(server))),
                 Err(why) => last = why,
             }

@@ -16,7 +16,7 @@ const MAX_FAILURE_PAUSE: Duration = Duration::from_secs(15);
 const MAX_CONNECTIONS: usize = 32;
 
 /// What is needed to connect: TLS configuration and task spawner.
-pub(super) struct Means {
+pub(super) struct Connector {
     pub(super) tls: Mutex<Arc<rustls::ClientConfig>>,
     pub(super) spawn: Arc<dyn Spawn>,
 }
@@ -51,12 +51,12 @@ impl Server {
     }
 
     /// Whether the server is paused.
-    pub(super) fn is_out(&self) -> bool {
+    pub(super) fn is_paused(&self) -> bool {
         self.health.lock().out.is_some_and(|until| Instant::now() < until)
     }
 
     /// Whether the server failed and has not succeeded since.
-    pub(super) fn ails(&self) -> bool {
+    pub(super) fn is_failing(&self) -> bool {
         self.health.lock().failures > 0
     }
 
@@ -73,7 +73,7 @@ impl Server {
     pub(super) fn open(&self) -> Option<Connection> {
         let mut connections = self.connections.lock();
         // A connection after a GOAWAY accepts no new streams; its open streams keep it alive.
-        connections.retain(Connection::lives);
+        connections.retain(Connection::accepts_streams);
         let full = connections.len() >= MAX_CONNECTIONS;
         let least = connections.iter().min_by_key(|connection| connection.streams())?;
         (full || least.streams() < MAX_STREAMS).then(|| least.clone())
@@ -91,31 +91,31 @@ impl Server {
 
     /// Returns a connection, made if necessary. `ask`: other servers exist, so a server that failed meanwhile is skipped, and a doubtful server or one without a connection
     /// must report readiness first.
-    pub(super) async fn reach(&self, means: &Means, ask: bool) -> Result<Connection, String> {
+    pub(super) async fn reach(&self, connector: &Connector, ask: bool) -> Result<Connection, String> {
         let _dialling = self.dial.lock().await;
-        if ask && self.is_out() {
+        if ask && self.is_paused() {
             return Err(format!("{} is left alone for a while", self.base));
         }
-        self.connect(means, ask).await
+        self.connect(connector, ask).await
     }
 
     /// As [`Server::reach`] in the background, unless another task is already connecting.
-    pub(super) async fn look_after(&self, means: &Means) {
+    pub(super) async fn probe(&self, connector: &Connector) {
         let Ok(_dialling) = self.dial.try_lock() else { return };
-        if !self.is_out()
-            && (self.ails() || self.open().is_none())
-            && let Err(why) = self.connect(means, true).await
+        if !self.is_paused()
+            && (self.is_failing() || self.open().is_none())
+            && let Err(why) = self.connect(connector, true).await
         {
             tracing::debug!(why, "server is still out");
         }
     }
 
-    async fn connect(&self, means: &Means, ask: bool) -> Result<Connection, String> {
+    async fn connect(&self, connector: &Connector, ask: bool) -> Result<Connection, String> {
         let (connection, fresh) = match self.open() {
             Some(connection) => (connection, false),
             None => {
-                let tls = means.tls.lock().clone();
-                let made = Connection::make(self.base.clone(), tls, means.spawn.clone()).await;
+                let tls = connector.tls.lock().clone();
+                let made = Connection::make(self.base.clone(), tls, connector.spawn.clone()).await;
                 (made.inspect_err(|_| self.failed(false))?, true)
             }
         };

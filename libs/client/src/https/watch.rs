@@ -60,7 +60,7 @@ impl Watch for HttpsWatch {
                         return self.failed("an event of the watch is too long".to_owned());
                     }
                 }
-                Ok(None) if self.frames.open() => {
+                Ok(None) if self.frames.has_partial_line() => {
                     return self.failed("the watch ended within an event".to_owned());
                 }
                 Ok(None) => {

@@ -24,7 +24,7 @@ const QUICK_REPAIR_BYTES: u64 = 128 << 20;
 
 /// Why an engine operation failed.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum EngineError {
     /// The disk is full. The engine must be reopened; only a read shows whether the commit was written.
     Full,
     /// The probe has called the fatal hook.
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// Makes records durable, all or none.
-    pub(super) fn write(&self, records: &[Record]) -> Result<(), Trouble> {
+    pub(super) fn write(&self, records: &[Record]) -> Result<(), EngineError> {
         self.change(|tx| {
             let mut log = tx.open_table(LOG)?;
             for record in records {
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// Deletes versions and raises the floor, in one transaction.
-    pub(super) fn forget(&self, versions: &[Revision], floor: Revision) -> Result<(), Trouble> {
+    pub(super) fn forget(&self, versions: &[Revision], floor: Revision) -> Result<(), EngineError> {
         self.change(|tx| {
             tx.open_table(META)?.insert("floor", floor.get())?;
             let mut log = tx.open_table(LOG)?;
@@ -139,9 +139,9 @@ impl Engine {
         })
     }
 
-    fn change(&self, work: impl FnOnce(&redb::WriteTransaction) -> Outcome<()>) -> Result<(), Trouble> {
+    fn change(&self, work: impl FnOnce(&redb::WriteTransaction) -> Outcome<()>) -> Result<(), EngineError> {
         let db = self.db.read();
-        let Some(db) = db.as_ref() else { return Err(Trouble::Full) };
+        let Some(db) = db.as_ref() else { return Err(EngineError::Full) };
         let run = || -> Outcome<()> {
             let mut tx = db.begin_write()?;
             // The seeded bug: the caller answers before the sync, which happens with some later commit.
@@ -153,19 +153,19 @@ impl Engine {
             tx.commit()?;
             Ok(())
         };
-        guarded(run).map_err(|error| self.trouble(&error))
+        guarded(run).map_err(|error| self.classify(&error))
     }
 
-    fn trouble(&self, error: &redb::Error) -> Trouble {
+    fn classify(&self, error: &redb::Error) -> EngineError {
         if self.probe.dead() {
-            return Trouble::Dead;
+            return EngineError::Dead;
         }
         if self.probe.take_full() {
-            return Trouble::Full;
+            return EngineError::Full;
         }
         // The cause is neither the disk nor a full store, so the engine's state cannot be trusted.
         self.probe.fail(&Fatal::Engine(error.to_string()));
-        Trouble::Dead
+        EngineError::Dead
     }
 
     /// Returns the floor of the last [`Engine::forget`].

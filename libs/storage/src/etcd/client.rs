@@ -31,7 +31,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(9);
 /// Deadline of a read at one member.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What a failure says about a request.
+/// Effect of a failed request, as far as the failure shows it.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// No member has executed the request or will.

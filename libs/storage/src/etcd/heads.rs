@@ -22,7 +22,7 @@ pub(crate) struct Heads {
 
 /// Previous revision of a key, derived from an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum Predecessor {
     /// The previous revision; `None` when the key did not exist.
     Known(Option<Revision>),
     /// The key was not seen yet: its previous revision must be read.
@@ -43,14 +43,14 @@ impl Heads {
     }
 
     /// Returns the revision before the write that gave `key` this `version`; version 0 is a delete.
-    pub(crate) fn before(&self, key: &Key, version: i64) -> Before {
+    pub(crate) fn before(&self, key: &Key, version: i64) -> Predecessor {
         match self.keys.get(key) {
             // Version 1 follows a deletion or no write at all.
-            None if version == 1 => Before::Known(None),
-            None => Before::Unknown,
-            Some(None) if version == 1 => Before::Known(None),
-            Some(Some(head)) if version == 0 || version == head.version + 1 => Before::Known(Some(head.revision)),
-            Some(_) => Before::Hole,
+            None if version == 1 => Predecessor::Known(None),
+            None => Predecessor::Unknown,
+            Some(None) if version == 1 => Predecessor::Known(None),
+            Some(Some(head)) if version == 0 || version == head.version + 1 => Predecessor::Known(Some(head.revision)),
+            Some(_) => Predecessor::Hole,
         }
     }
 
@@ -79,17 +79,17 @@ mod tests {
     fn a_missing_event_is_seen_by_the_version() {
         let key = Key::new("/registry/pods", "a/b");
         let mut heads = Heads::new(Revision(1));
-        assert_eq!(heads.before(&key, 1), Before::Known(None));
-        assert_eq!(heads.before(&key, 3), Before::Unknown);
-        assert_eq!(heads.before(&key, 0), Before::Unknown, "a delete needs something before it");
+        assert_eq!(heads.before(&key, 1), Predecessor::Known(None));
+        assert_eq!(heads.before(&key, 3), Predecessor::Unknown);
+        assert_eq!(heads.before(&key, 0), Predecessor::Unknown, "a delete needs something before it");
         heads.note(&key, Revision(2), 1);
-        assert_eq!(heads.before(&key, 2), Before::Known(Some(Revision(2))));
-        assert_eq!(heads.before(&key, 3), Before::Hole);
-        assert_eq!(heads.before(&key, 1), Before::Hole, "its delete was missed");
-        assert_eq!(heads.before(&key, 0), Before::Known(Some(Revision(2))));
+        assert_eq!(heads.before(&key, 2), Predecessor::Known(Some(Revision(2))));
+        assert_eq!(heads.before(&key, 3), Predecessor::Hole);
+        assert_eq!(heads.before(&key, 1), Predecessor::Hole, "its delete was missed");
+        assert_eq!(heads.before(&key, 0), Predecessor::Known(Some(Revision(2))));
         heads.note(&key, Revision(5), 0);
-        assert_eq!(heads.before(&key, 1), Before::Known(None));
+        assert_eq!(heads.before(&key, 1), Predecessor::Known(None));
         heads.learn(key.clone(), None);
-        assert_eq!(heads.before(&key, 2), Before::Hole, "there was nothing to follow");
+        assert_eq!(heads.before(&key, 2), Predecessor::Hole, "there was nothing to follow");
     }
 }

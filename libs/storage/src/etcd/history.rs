@@ -85,8 +85,8 @@ pub(crate) async fn identify(shared: &Shared) -> Result<Revision, Error> {
     let before = shared.seen();
     let (history, now) = look(shared).await?;
     if now >= before || seeded_bug!("older_state_goes_on") {
-        shared.begin(history);
-        shared.see(now);
+        shared.adopt_history(history);
+        shared.note_revision(now);
         return Ok(now);
     }
     tracing::error!(%now, %before, "etcd holds an older state than it did: revisions go on far above");
@@ -102,8 +102,8 @@ pub(crate) async fn raise(shared: &Shared, to: Revision) -> Result<Revision, Err
         let (history, number) = ask(shared).await?;
         let now = history.revision(number);
         if now >= to {
-            shared.begin(history);
-            shared.see(now);
+            shared.adopt_history(history);
+            shared.note_revision(now);
             return Ok(now);
         }
         let base = to.get().saturating_sub(u64::try_from(number).unwrap_or(0));

@@ -11,7 +11,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use super::heads::{Head, Heads};
 use super::history::identify;
-use super::shared::{Found, Shared};
+use super::shared::{RangeAnswer, Shared};
 use super::tail::{EtcdTail, compacted};
 use crate::{Error, Loaded, Piece, Record, Tail};
 
@@ -52,7 +52,7 @@ pub(crate) async fn load(shared: &Arc<Shared>, each: &mut (dyn FnMut(Piece) + Se
             bytes += kv.value.len();
             let Some(key) = shared.layout.decode(&kv.key) else { continue };
             readable(kv)?;
-            shared.met(Some(&kv.value));
+            shared.count_value(Some(&kv.value));
             let head = Head { revision: history.revision(kv.mod_revision), version: kv.version };
             heads.learn(key.clone(), Some(head));
             each(Piece::State(Record { revision: head.revision, key, prev: None, value: Some(kv.value.clone()) }));
@@ -84,7 +84,7 @@ async fn follow(
         return Ok(at);
     }
     each(Piece::Floor(at));
-    shared.want(until);
+    shared.request_progress(until);
     let mut tail = EtcdTail::open(Arc::clone(shared), heads).await?;
     while at < until {
         let batch = tail.next(usize::MAX).await?;
@@ -96,7 +96,7 @@ async fn follow(
     Ok(at)
 }
 
-async fn page(shared: &Shared, at: Revision, key: Bytes, limit: i64) -> Result<Found, Error> {
+async fn page(shared: &Shared, at: Revision, key: Bytes, limit: i64) -> Result<RangeAnswer, Error> {
     let (range_end, revision) = (shared.layout.range().1, shared.history().number(at));
     shared.range(RangeRequest { key, range_end, limit, revision, ..RangeRequest::default() }).await
 }

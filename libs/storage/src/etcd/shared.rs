@@ -17,7 +17,7 @@ use crate::{Error, Health, Key};
 
 /// Answer to a range request.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RangeAnswer {
     pub(crate) history: History,
     /// Revision of the store when it answered.
     pub(crate) at: Revision,
@@ -68,7 +68,7 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Compacted`], [`Error::Future`], [`Error::Unavailable`]; [`Error::Corrupt`] when everything must be loaded again.
-    pub(crate) async fn range(&self, range: RangeRequest) -> Result<Found, Error> {
+    pub(crate) async fn range(&self, range: RangeRequest) -> Result<RangeAnswer, Error> {
         self.check_known()?;
         let (history, before) = (self.history(), self.seen());
         let asked = history.revision(range.revision);
@@ -78,8 +78,8 @@ impl Shared {
                 let header = header.unwrap_or_default();
                 self.check(&history, &header, before)?;
                 let at = history.revision(header.revision);
-                self.see(at);
-                Ok(Found { history, at, kvs, more })
+                self.note_revision(at);
+                Ok(RangeAnswer { history, at, kvs, more })
             }
             Err(Failure::Refused(status)) => Err(self.refused(&status, asked)),
             Err(failure) => Err(failure.into()),
@@ -133,7 +133,7 @@ impl Shared {
         } else {
             return Ok(());
         };
-        self.lose(history);
+        self.mark_lost(history);
         Err(Error::Corrupt(text))
     }
 
@@ -146,10 +146,10 @@ impl Shared {
         let (history, before) = (self.history(), self.seen());
         let (found, now) = history::look(self).await?;
         if found == history && now >= before {
-            self.see(now);
+            self.note_revision(now);
             return Ok(history);
         }
-        self.lose(&history);
+        self.mark_lost(&history);
         Err(Error::Corrupt(format!("etcd holds another history: it is at {now}, it was at {before}")))
     }
 
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     /// Records that etcd no longer holds this history; its tails end.
-    pub(crate) fn lose(&self, history: &History) {
+    pub(crate) fn mark_lost(&self, history: &History) {
         if self.history() == *history {
             self.lost.store(true, Ordering::Release);
             self.wanted.send_modify(|_| ());
@@ -173,7 +173,7 @@ impl Shared {
     }
 
     /// Adopts a history and discards what was learnt of another one.
-    pub(crate) fn begin(&self, history: History) {
+    pub(crate) fn adopt_history(&self, history: History) {
         let mut known = self.history.write();
         if *known != history {
             *known = history;
@@ -189,12 +189,12 @@ impl Shared {
     }
 
     /// Records that a revision exists.
-    pub(crate) fn see(&self, revision: Revision) {
+    pub(crate) fn note_revision(&self, revision: Revision) {
         self.seen.fetch_max(revision.get(), Ordering::AcqRel);
     }
 
     /// Requests that the tail reach this revision.
-    pub(crate) fn want(&self, revision: Revision) {
+    pub(crate) fn request_progress(&self, revision: Revision) {
         self.wanted.send_if_modified(|wanted| {
             let rises = revision > *wanted;
             *wanted = revision.max(*wanted);
@@ -219,7 +219,7 @@ impl Shared {
     }
 
     /// Counts a written value for the average size.
-    pub(crate) fn met(&self, value: Option<&Bytes>) {
+    pub(crate) fn count_value(&self, value: Option<&Bytes>) {
         self.values.fetch_add(1, Ordering::Relaxed);
         self.value_bytes.fetch_add(value.map_or(0, Bytes::len) as u64, Ordering::Relaxed);
     }

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tonic::Streaming;
 
-use super::heads::{Before, Heads};
+use super::heads::{Heads, Predecessor};
 use super::history::History;
 use super::shared::Shared;
 use crate::{Error, Record, Tail, TailBatch};
@@ -138,7 +138,7 @@ impl EtcdTail {
         for Event { kv, .. } in message.events {
             let Some(kv) = kv else { continue };
             if kv.key == self.shared.layout.base() {
-                self.shared.lose(&self.history);
+                self.shared.mark_lost(&self.history);
                 return Err(Error::Corrupt("the base of etcd's revisions was changed: another history begins".into()));
             }
             self.progress = self.progress.max(self.history.revision(kv.mod_revision));
@@ -160,11 +160,11 @@ impl EtcdTail {
                 continue;
             };
             let prev = match self.heads.before(&key, version) {
-                Before::Known(prev) => prev,
-                Before::Hole => {
+                Predecessor::Known(prev) => prev,
+                Predecessor::Hole => {
                     return Err(Error::Corrupt(format!("etcd's watch left out a write of {key} before {at}")));
                 }
-                Before::Unknown => {
+                Predecessor::Unknown => {
                     let head = self.shared.head(&key, at).await?;
                     self.heads.learn(key, head);
                     continue;
@@ -172,7 +172,7 @@ impl EtcdTail {
             };
             self.heads.note(&key, at, version);
             let value = self.pending.pop_front().filter(|_| version > 0).map(|kv| kv.value);
-            self.shared.met(value.as_ref());
+            self.shared.count_value(value.as_ref());
             self.ready.push(Record { revision: at, key, prev, value });
         }
         Ok(())
@@ -191,7 +191,7 @@ impl Tail for EtcdTail {
             };
             if progress > self.heads.at {
                 self.heads.at = progress;
-                self.shared.see(progress);
+                self.shared.note_revision(progress);
                 return Ok(TailBatch { records, progress });
             }
             self.receive().await?;

@@ -80,13 +80,13 @@ impl Stream {
         }
         let find = |name: &str| headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
         let left = if find("transfer-encoding") == Some("chunked") {
-            Left::Chunk(0)
+            Remaining::Chunk(0)
         } else if let Some(length) = find("content-length") {
-            Left::Bytes(length.parse().map_err(|_| wrong(format!("length {length:?}")))?)
+            Remaining::Bytes(length.parse().map_err(|_| wrong(format!("length {length:?}")))?)
         } else if matches!(code, 204 | 304) {
-            Left::Bytes(0)
+            Remaining::Bytes(0)
         } else {
-            Left::ToTheEnd
+            Remaining::ToTheEnd
         };
         Ok(Self { code, headers, body: BufReader::new(Body { from, left }) })
     }
@@ -134,7 +134,7 @@ fn wrong(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-enum Left {
+enum Remaining {
     Bytes(u64),
     /// Bytes left of the current chunk.
     Chunk(u64),
@@ -144,40 +144,40 @@ enum Left {
 
 struct Body {
     from: BufReader<Connection>,
-    left: Left,
+    left: Remaining,
 }
 
 impl Read for Body {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if let Left::Chunk(0) = self.left {
+        if let Remaining::Chunk(0) = self.left {
             let size = line(&mut self.from)?;
             let size = u64::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16);
             match size.map_err(|_| wrong("no chunk size".to_owned()))? {
-                0 => self.left = Left::Nothing,
-                size => self.left = Left::Chunk(size),
+                0 => self.left = Remaining::Nothing,
+                size => self.left = Remaining::Chunk(size),
             }
         }
         let most = match self.left {
-            Left::Nothing => return Ok(0),
-            Left::Bytes(left) | Left::Chunk(left) => left,
-            Left::ToTheEnd => u64::MAX,
+            Remaining::Nothing => return Ok(0),
+            Remaining::Bytes(left) | Remaining::Chunk(left) => left,
+            Remaining::ToTheEnd => u64::MAX,
         };
         let room = usize::try_from(most).map_or(into.len(), |most| most.min(into.len()));
         let read = self.from.read(&mut into[..room])?;
         let gone = read as u64;
         match &mut self.left {
-            Left::Bytes(left) | Left::Chunk(left) if read == 0 && *left > 0 && room > 0 => {
+            Remaining::Bytes(left) | Remaining::Chunk(left) if read == 0 && *left > 0 && room > 0 => {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            Left::Bytes(left) => *left -= gone,
-            Left::Chunk(left) => {
+            Remaining::Bytes(left) => *left -= gone,
+            Remaining::Chunk(left) => {
                 *left -= gone;
                 if *left == 0 {
                     // The line break after the chunk.
                     line(&mut self.from)?;
                 }
             }
-            Left::ToTheEnd | Left::Nothing => {}
+            Remaining::ToTheEnd | Remaining::Nothing => {}
         }
         Ok(read)
     }
