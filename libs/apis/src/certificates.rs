@@ -88,7 +88,7 @@ fn signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Validates the conditions: an approval or a denial, not both, with status True.
+/// Validates the conditions: Approved and Denied exclude each other, and no type occurs twice.
 fn status(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("conditions");
     let mut seen: Seen<&str> = Seen::new();

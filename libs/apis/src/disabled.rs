@@ -1,5 +1,5 @@
 //! Drops fields of disabled feature gates: the fields stay in the schema and are removed on write, unless the stored object has them already (upstream: the
-//! `dropDisabledFields` functions of the strategies). The schema data names the gate of a field; `OTHERWISE` lists the exceptions.
+//! `dropDisabledFields` functions of the strategies). The schema data names the gate of a field; `GATE_EXCEPTIONS` lists the exceptions.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use crate::by_address::{ByAddress, address};
 
 /// Fields for which upstream's code checks other gates than the field's tag says, with the gates that the code requires; an empty list means that the code
 /// never drops the field. Each row was found by writing the field to a live server and reading the object back.
-pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
+pub(crate) const GATE_EXCEPTIONS: &[(&str, &str, &[&str])] = &[
     // The gate does not control the field but its allowed values; validation refuses the others.
     ("autoscaling/v1.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
     ("autoscaling/v2.HorizontalPodAutoscalerSpec", "minReplicas", &[]),
@@ -30,7 +30,7 @@ pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
     ("core/v1.NodeRuntimeHandlerFeatures", "userNamespaces", &[]),
     // The field is part of a struct that is dropped as a whole.
     ("core/v1.FileKeySelector", "key", &[]),
-    // Upstream drops references to other namespaces only (see GOES_ALONG).
+    // Upstream drops references to other namespaces only (see DROPPED_WITH_FIELD).
     ("core/v1.PersistentVolumeClaimSpec", "dataSourceRef", &[]),
     // The schema has no tag for the field, or one that names no gate.
     ("core/v1.Lifecycle", "stopSignal", &["ContainerStopSignals"]),
@@ -38,7 +38,7 @@ pub(crate) const OTHERWISE: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Types whose struct is dropped together with the field: always, or if no other field is set.
-const GOES_ALONG: &[(&str, Along)] =
+const DROPPED_WITH_FIELD: &[(&str, Along)] =
     &[("core/v1.TypedObjectReference", Along::Always), ("core/v1.Lifecycle", Along::WhenEmpty)];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,7 @@ impl Default for Disabled {
 
 /// Returns the gates of a field, all of which must be on.
 fn gates_of(ty: TypeRef, field: &str) -> Vec<&'static str> {
-    let otherwise = OTHERWISE.iter().find(|(name, of, _)| *name == ty.name && *of == field);
+    let otherwise = GATE_EXCEPTIONS.iter().find(|(name, of, _)| *name == ty.name && *of == field);
     match otherwise {
         Some((_, _, gates)) => gates.to_vec(),
         None => {
@@ -88,7 +88,7 @@ impl Disabled {
         let own = |ty: TypeRef| {
             let off = |name: &str| gates_of(ty, name).iter().any(|gate| !gates.enabled(gate));
             let fields: Vec<FieldId> = ty.iter().filter(|(_, def)| off(def.name)).map(|(id, _)| id).collect();
-            let along = GOES_ALONG.iter().find(|(name, _)| *name == ty.name).map(|(_, along)| *along);
+            let along = DROPPED_WITH_FIELD.iter().find(|(name, _)| *name == ty.name).map(|(_, along)| *along);
             Off { below: !fields.is_empty(), fields, along }
         };
         let mut types: ByAddress<Off> = TYPES.iter().map(|ty| (address(ty), own(ty))).collect();

@@ -14,7 +14,7 @@ pub const TYPES: &[TypeRules] =
 /// Kubernetes' own priority classes, with their required values.
 const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 /// The highest value of any other class.
-const HIGHEST: i64 = 1_000_000_000;
+const MAX_USER_VALUE: i64 = 1_000_000_000;
 
 /// Validates like upstream's `ValidatePriorityClass`.
 fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
@@ -36,8 +36,8 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
                 format!("priority class names with 'system-' prefix are reserved for system use only. error: {wrong}");
             errors.push(FieldError::forbidden(&at.child("name"), text));
         }
-    } else if class.value() > HIGHEST {
-        let text = format!("maximum allowed value of a user defined priority is {HIGHEST}");
+    } else if class.value() > MAX_USER_VALUE {
+        let text = format!("maximum allowed value of a user defined priority is {MAX_USER_VALUE}");
         errors.push(FieldError::forbidden(&path.child("value"), text));
     }
     crate::rules::preemption(class.preemption_policy(), &path.child("preemptionPolicy"), errors);

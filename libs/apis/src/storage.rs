@@ -81,23 +81,23 @@ fn attachment(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// The most bytes of a driver's metadata about an attached volume.
-const METADATA: usize = 256 * 1024;
+const MAX_METADATA_BYTES: usize = 256 * 1024;
 /// The longest error message of a driver in bytes.
-const FAILURE: usize = 1024;
+const MAX_ERROR_MESSAGE_BYTES: usize = 1024;
 
 /// Validates like upstream's `validateAttachmentMetadata`.
 fn attached(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata = VolumeAttachmentStatus::new(node).attachment_metadata();
-    if metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > METADATA {
-        errors.push(FieldError::too_long(&path.child("attachmentMetadata"), METADATA));
+    if metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() > MAX_METADATA_BYTES {
+        errors.push(FieldError::too_long(&path.child("attachmentMetadata"), MAX_METADATA_BYTES));
     }
 }
 
 /// Validates like upstream's `validateVolumeError`, whose error for a too long message states the bound of the metadata.
 fn volume_error(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let error = VolumeError::new(node);
-    if error.message().len() > FAILURE {
-        errors.push(FieldError::too_long(&path.child("message"), METADATA));
+    if error.message().len() > MAX_ERROR_MESSAGE_BYTES {
+        errors.push(FieldError::too_long(&path.child("message"), MAX_METADATA_BYTES));
     }
     if let Some(code) = error.error_code().filter(|code| *code < 0) {
         crate::rules::range(code, 0, i64::from(i32::MAX), &path.child("errorCode"), errors);

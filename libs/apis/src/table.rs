@@ -134,7 +134,7 @@ pub fn kind_rules(ty: TypeRef) -> &'static KindRules {
 #[must_use]
 pub fn unknown_names() -> Vec<String> {
     let mut unknown = Vec::new();
-    for (name, field, _) in crate::disabled::OTHERWISE {
+    for (name, field, _) in crate::disabled::GATE_EXCEPTIONS {
         if oarlock_schema::type_named(name).is_none_or(|ty| ty.field(field).is_none()) {
             unknown.push(format!("{name}.{field}"));
         }

@@ -12,11 +12,11 @@ use super::expressions::{self, Gives};
 use crate::rules::{each, formats, one_of, qualified, required};
 
 /// The most match conditions of a policy.
-const MATCH_CONDITIONS: usize = 64;
+const MAX_MATCH_CONDITIONS: usize = 64;
 /// The most audit annotations of a policy.
-const AUDIT_ANNOTATIONS: usize = 20;
+const MAX_AUDIT_ANNOTATIONS: usize = 20;
 /// The longest expression of an audit annotation, in bytes.
-const VALUE_EXPRESSION: usize = 5 * 1024;
+const MAX_VALUE_EXPRESSION_BYTES: usize = 5 * 1024;
 /// The reasons that a policy may give for a refusal.
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
@@ -61,8 +61,8 @@ fn expression(text: &str, env: &Env, gives: Gives, path: &Path<'_>, errors: &mut
 /// Validates the match conditions. Their expressions are checked without the policy's variables, although evaluation offers the variables.
 fn conditions(spec: v1::ValidatingAdmissionPolicySpec<'_>, params: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let conditions = spec.match_conditions();
-    if conditions.len() > MATCH_CONDITIONS {
-        errors.push(FieldError::too_many(path, conditions.len(), MATCH_CONDITIONS));
+    if conditions.len() > MAX_MATCH_CONDITIONS {
+        errors.push(FieldError::too_many(path, conditions.len(), MAX_MATCH_CONDITIONS));
     }
     let env = expressions::environment(params, true);
     let mut seen = HashSet::new();
@@ -139,9 +139,9 @@ fn annotations(
     errors: &mut ErrorList,
 ) {
     let all = spec.audit_annotations();
-    if all.len() > AUDIT_ANNOTATIONS {
+    if all.len() > MAX_AUDIT_ANNOTATIONS {
         let shown = oarlock_meta::field::Raw(crate::rules::show::items(all.values()));
-        let why = format!("must not have more than {AUDIT_ANNOTATIONS} auditAnnotations");
+        let why = format!("must not have more than {MAX_AUDIT_ANNOTATIONS} auditAnnotations");
         errors.push(FieldError::invalid(path, shown, why));
     }
     let mut seen = HashSet::new();
@@ -157,8 +157,8 @@ fn annotations(
         let text = annotation.value_expression().trim();
         if text.is_empty() {
             errors.push(FieldError::required(&value, "valueExpression is not specified"));
-        } else if text.len() > VALUE_EXPRESSION {
-            let why = format!("must not exceed {VALUE_EXPRESSION} bytes in length");
+        } else if text.len() > MAX_VALUE_EXPRESSION_BYTES {
+            let why = format!("must not exceed {MAX_VALUE_EXPRESSION_BYTES} bytes in length");
             errors.push(FieldError::required(&value, why));
         } else {
             expression(text, env, Gives::TextOrNull, &value, errors);

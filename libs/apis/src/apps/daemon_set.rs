@@ -14,7 +14,7 @@ use crate::rules::{selector, show};
 /// The annotation with the number of templates so far, a field of the old extensions API. The server increments the number.
 pub const TEMPLATE_COUNT: &str = "deprecated.daemonset.template.generation";
 
-/// Sets the annotation [`TEMPLATE_COUNT`] on every write.
+/// Sets the annotation [`TEMPLATE_COUNT`] to zero if absent.
 pub fn default(node: &mut Struct) {
     let mut set = DaemonSetMut::new(node);
     if set.read().metadata().annotations().get(TEMPLATE_COUNT).is_none() {

@@ -11,9 +11,9 @@ use crate::apps::workload::matching;
 use crate::rules::{formats, immutable, selector, show};
 
 /// The most indexes that may run, or fail, at once (upstream `completionsSoftLimit`).
-const MANY: i64 = 100_000;
-/// The most indexes that may run, or fail, at once when there are more than [`MANY`] (upstream `parallelismLimitForHighCompletions`).
-const FEWER: i64 = 10_000;
+const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
+/// The most indexes that may run, or fail, at once when there are more than [`COMPLETIONS_SOFT_LIMIT`] (upstream `parallelismLimitForHighCompletions`).
+const HIGH_COMPLETIONS_LIMIT: i64 = 10_000;
 const NOT_INDEXED: &str = "requires indexed completion mode";
 
 /// Sets defaults like upstream's `SetDefaults_Job`. Job templates of CronJobs get the defaults only when a Job is created from them.
@@ -192,24 +192,32 @@ fn indexed(spec: JobSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if completions.is_none() {
         errors.push(FieldError::required(&path.child("completions"), "when completion mode is Indexed"));
     }
-    at_most(MANY, " when completion mode is Indexed", spec.parallelism(), &path.child("parallelism"), errors);
+    at_most(
+        COMPLETIONS_SOFT_LIMIT,
+        " when completion mode is Indexed",
+        spec.parallelism(),
+        &path.child("parallelism"),
+        errors,
+    );
     if let (Some(max), Some(completions)) = (spec.max_failed_indexes(), completions)
         && max > completions
     {
         let text = "must be less than or equal to completions";
         errors.push(FieldError::invalid(&path.child("maxFailedIndexes"), max, text));
     }
-    at_most(MANY, "", spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
-    if completions.is_none_or(|completions| completions <= MANY) || spec.backoff_limit_per_index().is_none() {
+    at_most(COMPLETIONS_SOFT_LIMIT, "", spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
+    if completions.is_none_or(|completions| completions <= COMPLETIONS_SOFT_LIMIT)
+        || spec.backoff_limit_per_index().is_none()
+    {
         return;
     }
     if spec.max_failed_indexes().is_none() {
-        let text = format!("must be specified when completions is above {MANY}");
+        let text = format!("must be specified when completions is above {COMPLETIONS_SOFT_LIMIT}");
         errors.push(FieldError::required(&path.child("maxFailedIndexes"), text));
     }
-    let when = format!(" when completions are above {MANY} and used with backoff limit per index");
-    at_most(FEWER, &when, spec.parallelism(), &path.child("parallelism"), errors);
-    at_most(FEWER, &when, spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
+    let when = format!(" when completions are above {COMPLETIONS_SOFT_LIMIT} and used with backoff limit per index");
+    at_most(HIGH_COMPLETIONS_LIMIT, &when, spec.parallelism(), &path.child("parallelism"), errors);
+    at_most(HIGH_COMPLETIONS_LIMIT, &when, spec.max_failed_indexes(), &path.child("maxFailedIndexes"), errors);
 }
 
 fn at_most(most: i64, when: &str, value: Option<i64>, path: &Path<'_>, errors: &mut ErrorList) {
@@ -222,7 +230,9 @@ fn at_most(most: i64, when: &str, value: Option<i64>, path: &Path<'_>, errors: &
 pub fn warnings(node: &Struct, path: &Path<'_>, warnings: &mut Vec<String>) {
     let spec = JobSpec::new(node);
     let above = |value: Option<i64>, limit| value.is_some_and(|value| value > limit);
-    if spec.completion_mode() == Some("Indexed") && above(spec.completions(), MANY) && above(spec.parallelism(), FEWER)
+    if spec.completion_mode() == Some("Indexed")
+        && above(spec.completions(), COMPLETIONS_SOFT_LIMIT)
+        && above(spec.parallelism(), HIGH_COMPLETIONS_LIMIT)
     {
         let text = "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
                     Kubernetes might not be able to track completedIndexes when a big number of indexes fail";

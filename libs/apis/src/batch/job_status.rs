@@ -228,7 +228,7 @@ impl Change<'_> {
         }
     }
 
-    /// Validates that counters and times of the past do not change back.
+    /// Validates that terminal conditions and counters are not taken back.
     fn past(&self, path: &Path<'_>, errors: &mut ErrorList) {
         let (now, before, is, was) = (self.now, self.before, self.is, self.was);
         for (kind, is, was) in [

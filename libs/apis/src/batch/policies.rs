@@ -17,7 +17,7 @@ const MAX_RULES: usize = 20;
 /// The most exit codes of a rule.
 const MAX_CODES: usize = 255;
 /// The longest text of indexes in bytes.
-const MAX_INDEXES: usize = 64 * 1024;
+const MAX_INDEXES_BYTES: usize = 64 * 1024;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 const OPERATORS: [&str; 2] = ["In", "NotIn"];
@@ -140,8 +140,8 @@ fn success_rule(completions: i64, rule: SuccessPolicyRule<'_>, path: &Path<'_>, 
     }
     let at = path.child("succeededIndexes");
     let total = rule.succeeded_indexes().map(|text| {
-        if text.len() > MAX_INDEXES {
-            errors.push(FieldError::too_long(&at, MAX_INDEXES));
+        if text.len() > MAX_INDEXES_BYTES {
+            errors.push(FieldError::too_long(&at, MAX_INDEXES_BYTES));
         }
         let ranges = indexes::parse(text, completions).unwrap_or_else(|why| {
             errors.push(FieldError::invalid(&at, text, format!("error parsing succeededIndexes: {why}")));

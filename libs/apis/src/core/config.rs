@@ -8,7 +8,7 @@ use oarlock_schema::{Struct, Value};
 use crate::rules::{IMMUTABLE, each, formats};
 
 /// The most bytes of all values of an object together.
-const MAX_SIZE: usize = 1024 * 1024;
+const MAX_TOTAL_BYTES: usize = 1024 * 1024;
 
 /// Validates like upstream's `ValidateConfigMap`.
 pub fn validate_config_map(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
@@ -26,8 +26,8 @@ pub fn validate_config_map(node: &Struct, path: &Path<'_>, errors: &mut ErrorLis
         each(formats::config_key(key), key, &path.child("binaryData").key(key), errors);
         size += decoded(value);
     }
-    if size > MAX_SIZE {
-        errors.push(FieldError::too_long(path, MAX_SIZE));
+    if size > MAX_TOTAL_BYTES {
+        errors.push(FieldError::too_long(path, MAX_TOTAL_BYTES));
     }
 }
 
@@ -45,8 +45,8 @@ pub fn validate_secret(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
         each(formats::config_key(key), key, &data.key(key), errors);
         size += decoded(value);
     }
-    if size > MAX_SIZE {
-        errors.push(FieldError::too_long(&data, MAX_SIZE));
+    if size > MAX_TOTAL_BYTES {
+        errors.push(FieldError::too_long(&data, MAX_TOTAL_BYTES));
     }
     let need = |key: &str, errors: &mut ErrorList| {
         if secret.data().get(key).is_none() {

@@ -21,14 +21,15 @@ const FORBIDDEN: &[&str] = &[
     "lifecycle",
 ];
 /// The fields of [`FORBIDDEN`] that upstream refuses without validating their content.
-const UNSEEN: &[&str] = &["livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules"];
+const REFUSED_UNVALIDATED: &[&str] =
+    &["livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules"];
 const ALONE: &str = "cannot be set for an Ephemeral Container";
 
-/// Returns the container without the fields in [`UNSEEN`]; `None` when the container has none of them.
+/// Returns the container without the fields in [`REFUSED_UNVALIDATED`]; `None` when the container has none of them.
 pub fn seen(node: &Struct) -> Option<Struct> {
-    UNSEEN.iter().any(|field| set(node, field)).then(|| {
+    REFUSED_UNVALIDATED.iter().any(|field| set(node, field)).then(|| {
         let mut out = node.clone();
-        for field in UNSEEN {
+        for field in REFUSED_UNVALIDATED {
             out.remove_name(field);
         }
         out

@@ -150,7 +150,7 @@ fn copy(out: &mut Struct, old: &Struct, field: &str) {
     }
 }
 
-/// Takes over added selector conditions, which are allowed while the pod has scheduling gates.
+/// Validates that a pod with scheduling gates only gains conditions on its nodes, and masks these changes in `out`.
 fn gated(out: &mut Struct, old: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let (now, before) = (PodSpec::new(out), PodSpec::new(old));
     if before.node_selector().iter().any(|(key, value)| now.node_selector().get(key) != Some(value)) {

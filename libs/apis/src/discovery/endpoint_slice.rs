@@ -89,7 +89,8 @@ fn of_family(is: bool, kind: &str, text: &str, (list, i): (&Path<'_>, usize), er
 }
 
 /// Controllers that correct the addresses they write, so that no warning is needed.
-const MENDERS: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
+const CORRECTING_CONTROLLERS: [&str; 2] =
+    ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
 /// Warns of addresses in deprecated forms, and of type FQDN.
 pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
@@ -99,7 +100,7 @@ pub fn warnings(node: &Struct, path: &Path<'_>, texts: &mut Vec<String>) {
         texts.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
     }
     let manager = slice.metadata().labels().get("endpointslice.kubernetes.io/managed-by");
-    if manager.is_some_and(|manager| MENDERS.contains(&manager)) {
+    if manager.is_some_and(|manager| CORRECTING_CONTROLLERS.contains(&manager)) {
         return;
     }
     let list = path.child("endpoints");

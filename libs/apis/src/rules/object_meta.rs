@@ -10,7 +10,7 @@ use crate::kind::KindRules;
 use crate::rules::{Seen, show};
 
 /// The most bytes of all annotations of an object together.
-const ANNOTATIONS_MAX: usize = 256 * 1024;
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
 /// Checks the metadata of an object.
 pub fn validate(resource: &Resource, kind: &KindRules, obj: &Obj, errors: &mut ErrorList) {
@@ -58,7 +58,7 @@ fn shared(meta: ObjectMeta<'_>, errors: &mut ErrorList) {
 }
 
 /// How often a kind's own update rules check metadata again, after the checks that all kinds share.
-struct Again {
+struct RepeatedChecks {
     /// Checks of the object's metadata.
     object: usize,
     /// Checks of the change of the metadata.
@@ -66,7 +66,7 @@ struct Again {
 }
 
 /// Returns the counts, which were measured: upstream calls the same checks in several layers and reports the findings of each.
-fn again(resource: &Resource, endpoint: &str) -> Again {
+fn repeated_checks(resource: &Resource, endpoint: &str) -> RepeatedChecks {
     let (object, change) = match (resource.group, resource.kind) {
         _ if !endpoint.is_empty() => (0, 1),
         ("", "Event") | ("policy", "PodDisruptionBudget") => (0, 0),
@@ -84,7 +84,7 @@ fn again(resource: &Resource, endpoint: &str) -> Again {
         | ("storage.k8s.io", "CSIDriver") => (0, 1),
         _ => (1, 1),
     };
-    Again { object, change }
+    RepeatedChecks { object, change }
 }
 
 /// Returns every error in the metadata of a change through an endpoint (`""` is the object itself), as often as upstream reports the error.
@@ -96,7 +96,7 @@ pub fn validate_change(resource: &Resource, kind: &KindRules, endpoint: &str, ne
         return object;
     }
     shared(new.meta(), &mut change);
-    let times = again(resource, endpoint);
+    let times = repeated_checks(resource, endpoint);
     let mut errors = ErrorList::default();
     for (found, times) in [(&object, 1), (&change, 1 + times.change), (&object, times.object)] {
         for _ in 0..times {
@@ -175,8 +175,8 @@ pub fn annotations(meta: ObjectMeta<'_>, path: &Path<'_>, errors: &mut ErrorList
         }
         size += key.len() + value.len();
     }
-    if size > ANNOTATIONS_MAX {
-        errors.push(FieldError::too_long(path, ANNOTATIONS_MAX));
+    if size > MAX_ANNOTATIONS_BYTES {
+        errors.push(FieldError::too_long(path, MAX_ANNOTATIONS_BYTES));
     }
 }
 

@@ -10,9 +10,9 @@ use oarlock_schema::{Struct, Value};
 use super::each;
 
 /// The longest reason of a condition in bytes.
-const REASON: usize = 1024;
+const MAX_REASON_BYTES: usize = 1024;
 /// The longest message of a condition in bytes.
-const MESSAGE: usize = 32 * 1024;
+const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 /// Upstream `conditionReasonErrMsg`.
 const REASON_FORM: &str = "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters \
                            or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or \
@@ -100,12 +100,12 @@ fn one(condition: Condition<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     } else {
         let wrong = if is_reason(reason) { Vec::new() } else { vec![REASON_FORM.to_owned()] };
         each(wrong, reason, &at, errors);
-        if reason.len() > REASON {
-            errors.push(FieldError::too_long(&at, REASON));
+        if reason.len() > MAX_REASON_BYTES {
+            errors.push(FieldError::too_long(&at, MAX_REASON_BYTES));
         }
     }
-    if condition.message().len() > MESSAGE {
-        errors.push(FieldError::too_long(&path.child("message"), MESSAGE));
+    if condition.message().len() > MAX_MESSAGE_BYTES {
+        errors.push(FieldError::too_long(&path.child("message"), MAX_MESSAGE_BYTES));
     }
 }
 
