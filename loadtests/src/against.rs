@@ -1,4 +1,4 @@
-//! Today's tree beside another build, in turns, and a verdict on each figure: a commit with the same profile, or today's tree with another profile.
+//! Compares two builds in turns and judges each figure: today's tree and a commit with the same profile, or today's tree with two profiles.
 //!
 //! Each leg is a process of its own, of the programs that were built for the run, so that neither side depends on how this program was built. Both sides run
 //! today's scenario file.

@@ -1,4 +1,4 @@
-//! Running servers, measured through /proc.
+//! A running cluster, measured through /proc.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

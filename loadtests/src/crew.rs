@@ -1,4 +1,4 @@
-//! Processes that share the crew's work, of which one is lost now and then.
+//! Two processes of a role that share the work, of which one is stopped or killed repeatedly.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -22,13 +22,13 @@ use tokio::process::{Child, Command};
 use crate::cluster::{Cluster, Usage};
 use crate::subject::{Bench, Parts, Subject, upstream};
 
-/// How often others are asked how far they are.
-const LOOK: Duration = Duration::from_millis(100);
+/// The time between two checks of a condition.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Ours: units that have just come are not moved again for a while, so a run waits that long between two losses.
 const SETTLED: Duration = Duration::from_secs(11);
 /// Upstream's stand-by has begun to stand by.
 const STANDS_BY: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -251,7 +251,7 @@ impl Crew {
         if self.subject == Subject::Upstream || !slept {
             let at = self.members.iter().position(|member| member.name.as_deref() == Some(name));
             let mut gone = self.members.remove(at.context("who was it?")?);
-            tokio::time::timeout(PATIENCE, gone.child.wait()).await.context("it does not end")??;
+            tokio::time::timeout(CHANGE_TIMEOUT, gone.child.wait()).await.context("it does not end")??;
         }
         if self.subject == Subject::Upstream {
             let other = async || Ok(self.names().await?.pop_first().filter(|leader| leader != name));
@@ -324,8 +324,8 @@ async fn until<T>(what: &str, ask: impl AsyncFn() -> anyhow::Result<Option<T>>) 
             if let Some(answer) = ask().await? {
                 return Ok(answer);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
     };
-    tokio::time::timeout(PATIENCE, answered).await.with_context(|| format!("never: {what}"))?
+    tokio::time::timeout(CHANGE_TIMEOUT, answered).await.with_context(|| format!("never: {what}"))?
 }

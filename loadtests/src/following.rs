@@ -1,4 +1,4 @@
-//! A watch that is opened again where it ended: upstream ends those that fall behind.
+//! A watch that is reopened where it ended, because upstream ends watches that lag.
 
 use anyhow::ensure;
 use bytes::Bytes;
@@ -6,8 +6,8 @@ use bytes::Bytes;
 use crate::connection::{Connection, Stream};
 
 const REVISION: &[u8] = br#""resourceVersion":""#;
-/// A watch that ends this often brings nothing.
-const MOST: usize = 1000;
+/// A watch that has ended this often is given up.
+const MAX_REOPENS: usize = 1000;
 
 /// A watch of a path that has a query, from a revision on.
 pub(crate) struct Following {
@@ -56,7 +56,7 @@ impl Following {
             }
             self.begun.clear();
             self.cut += 1;
-            ensure!(self.cut < MOST, "the watch of {} ended {MOST} times", self.path);
+            ensure!(self.cut < MAX_REOPENS, "the watch of {} ended {MAX_REOPENS} times", self.path);
             self.stream = self.connection.stream(&from(&self.path, &self.revision)).await?;
         }
     }

@@ -1,4 +1,4 @@
-//! Where figures were taken, and whether anything else was going on.
+//! The machine of a measurement, and whether it had other work.
 
 use std::fmt;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::cluster::now;
 
 /// How long to look at the processors.
-const LOOK: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Looks before the machine counts as busy for good.
 const LOOKS: usize = 60;
 /// A processor this busy with other things makes figures worthless, in percent of all.
@@ -85,7 +85,7 @@ impl Quiet {
     /// When /proc or the temporary directory cannot be used.
     pub(crate) async fn look() -> anyhow::Result<Self> {
         let (busy, all) = processors()?;
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(SAMPLE_INTERVAL).await;
         let (busy_then, all_then) = processors()?;
         #[expect(clippy::cast_precision_loss, reason = "a percentage")]
         let busy = (busy_then - busy) as f64 / (all_then - all).max(1) as f64 * 100.0;

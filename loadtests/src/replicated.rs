@@ -1,4 +1,4 @@
-//! Several API servers over several members of etcd, one of which is to be killed.
+//! Several API servers over several members of etcd, one of which can be killed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Figures, and what is printed of them: a JSON line for each leg, a table at the end.
+//! Figures and their output: a JSON line for each leg, and a table at the end.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! How much of the processors a process may take: as if it had a host of its own, and this one had more of them.
+//! Bounds the processor time of a process with cgroups, as if the process had a host of its own.
 //!
 //! By the kernel's bandwidth control (cgroups v1 or v2, <https://docs.kernel.org/scheduler/sched-bwc.html>), which only root may set up.
 

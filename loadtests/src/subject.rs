@@ -1,4 +1,4 @@
-//! Whose servers are measured, and how they are started.
+//! The measured system, ours or upstream's, and how its servers are started.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

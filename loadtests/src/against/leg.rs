@@ -14,7 +14,7 @@ use crate::report::Figure;
 use crate::scenarios::{Measures, Scenario};
 
 /// The longest that a leg may take: a scenario has deadlines of its own, and the first may have to build upstream's etcd.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const LEG_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How many of a program's last lines say why it failed.
 const LINES: usize = 6;
 
@@ -95,7 +95,7 @@ impl<'a> Legs<'a> {
 async fn output(mut command: Command) -> anyhow::Result<Output> {
     command.stdin(Stdio::null()).kill_on_drop(true);
     let program = command.as_std().get_program().to_string_lossy().into_owned();
-    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = tokio::time::timeout(LEG_TIMEOUT, command.output()).await;
     output.with_context(|| format!("{program} does not end"))?.with_context(|| program)
 }
 

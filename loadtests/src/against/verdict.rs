@@ -1,4 +1,4 @@
-//! Whether the values of a figure got worse: a pure rule.
+//! Decides whether the values of a figure are worse: a pure function.
 //!
 //! A figure is worse when its median is worse by more than the limit, and the values are so by more than the noise: the other side's values, each made worse
 //! by the limit, still rank below them so clearly that values drawn alike would do so in one of [`LEVEL`]'s cases at most. That is Wilcoxon's rank sum test

@@ -1,4 +1,4 @@
-//! What one user's requests at the size limit cost another user's small ones, and probes.
+//! Measures how one user's requests at the size limit slow another user's small requests and probes.
 //!
 //! The same small requests are measured twice in one run: alone, then beside the hostile clients. Every hostile request is a dry run, so the
 //! state stays as it is; each kind was found to cost a processor seconds.
@@ -23,11 +23,11 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 /// Small requests come with a pause, as those of people and controllers do.
-const PAUSE: Duration = Duration::from_millis(5);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 /// Small requests beside hostile ones may be this many times slower.
 const AIM: f64 = 3.0;
 /// The longest that either half may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+const HALF_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How many hostile clients, and how often the others are measured.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,7 +69,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
         measured
     };
     let both = futures::future::try_join(measured, attackers);
-    let (beside, answers) = tokio::time::timeout(PATIENCE, both).await.context("not done in time")??;
+    let (beside, answers) = tokio::time::timeout(HALF_TIMEOUT, both).await.context("not done in time")??;
     cluster.usage().context("a server has ended")?;
     cluster.stop().await?;
 
@@ -108,12 +108,12 @@ async fn measure(cluster: &Cluster, token: &str, samples: usize) -> anyhow::Resu
         let begun = now();
         connection.send(Method::GET, "/readyz", Bytes::new()).await?;
         measured.probes.add(begun.elapsed());
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
         let begun = now();
         connection.send(Method::GET, &format!("{CORE}/configmaps/small"), Bytes::new()).await?;
         connection.send(Method::POST, REVIEWS, review.clone()).await?;
         measured.small.add(begun.elapsed());
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(REQUEST_INTERVAL).await;
     }
     Ok(measured)
 }

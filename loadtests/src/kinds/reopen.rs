@@ -1,4 +1,4 @@
-//! The embedded store after `kill -9`.
+//! Measures the reopening of the embedded store after `kill -9`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Pods created, scheduled and bound while a scheduler runs. The nodes exist only as objects, as in upstream's scheduler_perf.
+//! Measures pods created, scheduled and bound by a running scheduler. The nodes exist only as objects, as in upstream's scheduler_perf.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::following::Following;
 use crate::report::{Better, Figure};
 use crate::subject::{Bench, Parts, Subject};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+const BOUND_TIMEOUT: Duration = Duration::from_secs(300);
 const NODES: &str = "/api/v1/nodes";
 /// A watch that brings a pod as added when it gets its node.
 const BOUND: &str = "/api/v1/namespaces/default/pods?watch=1&fieldSelector=spec.nodeName%21%3D&timeoutSeconds=600";
@@ -114,7 +114,7 @@ pub(crate) async fn bind_more(
         Ok(begun.elapsed())
     };
     let work = futures::future::try_join(create::fill(connections, CLIENTS, numbers.len(), &pod), wait);
-    let (_, took) = tokio::time::timeout(PATIENCE, work).await.context("some pods were never bound")??;
+    let (_, took) = tokio::time::timeout(BOUND_TIMEOUT, work).await.context("some pods were never bound")??;
     Ok(took)
 }
 

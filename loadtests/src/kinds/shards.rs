@@ -1,4 +1,4 @@
-//! What it costs to schedule in several processes: shards that propose, and one arbiter that decides.
+//! Measures scheduling by several processes: shards that propose, and one arbiter that decides.
 
 use std::collections::BTreeMap;
 

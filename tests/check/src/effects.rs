@@ -1,4 +1,4 @@
-//! Was everything that a cloud was asked for done once? Judges what a cloud has written down, in the order in which it was done (check X1).
+//! X1: judges from a cloud's record of its effects, in their order, whether every wanted change was made exactly once.
 //!
 //! | rule | holds when |
 //! |---|---|

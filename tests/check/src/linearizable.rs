@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 
 /// More operations than this are not looked at.
-pub const MOST: usize = 128;
+pub const MAX_OPERATIONS: usize = 128;
 
 /// One operation and when it ran.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub fn search<S: Clone + Eq + Hash, O>(
     apply: impl Fn(&S, &O) -> Option<S>,
     budget: usize,
 ) -> Verdict {
-    if ops.len() > MOST {
+    if ops.len() > MAX_OPERATIONS {
         return Verdict::GaveUp;
     }
     let bit = |index: usize| 1_u128 << index;

@@ -1,4 +1,4 @@
-//! The log, as the recorder saw it: what everything else is measured against.
+//! The recorded log, against which all rules are checked.
 
 use std::collections::HashMap;
 

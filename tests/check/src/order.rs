@@ -1,4 +1,4 @@
-//! W3 and W4: does real time agree with the log's order?
+//! W3 and W4: checks that real time agrees with the log's order.
 //!
 //! Every call that took effect did so at one position of the log, between its beginning and its end. One sweep through time gives each call
 //! the least position that its own facts and everything that returned before it began allow. If any choice of positions works, this one does.

@@ -1,4 +1,4 @@
-//! What was found.
+//! The violations found, and how often each rule was checked.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! W6: a watch tells the log, filtered by its selector.
+//! W6: a watch delivers the log, filtered by its selector.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! W1, W2, W5 and half of W4: which record each write made.
+//! W1, W2, W5 and half of W4: matches writes with their records.
 
 use std::collections::HashMap;
 

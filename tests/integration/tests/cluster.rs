@@ -15,7 +15,7 @@ use oarlock_service_apiserver::assemble::{self, Api, Cluster as Wanted, Store};
 use oarlock_testkit::wait::{PATIENCE, Progress};
 use serde_json::{Value, json};
 
-/// See the module text. Dropping it leaves the server to the runtime of the test, which ends.
+/// An API server in memory, with clients. A dropped value leaves the server to the runtime of the test, which ends.
 pub(crate) struct Cluster {
     pub system: System,
     pub api: Api,

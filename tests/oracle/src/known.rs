@@ -1,4 +1,4 @@
-//! `known-differences.toml`: answers that are known to differ, grouped by why. The list may only shrink.
+//! `known-differences.toml`: answers that are known to differ, grouped by cause. The list may only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Stable names for what a server chooses: uids, revisions, times, addresses, tokens, random suffixes.
+//! Replaces values that a server chooses by stable names: uids, revisions, times, addresses, tokens, random suffixes.
 //!
 //! A uid or revision is named by the step in whose answer it first appeared, so answers still tell whether a write changed the revision
 //! and whether a Status means the object it should. Times in the scripts lie before 2025; everything later is the servers' own.

@@ -1,4 +1,4 @@
-//! An `oarlock` of our own: the built binary, on a free port, without the parts that upstream was recorded without.
+//! A running `oarlock`: the built executable on a free port, without the parts that were absent in the recording.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

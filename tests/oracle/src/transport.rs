@@ -1,4 +1,4 @@
-//! HTTP/1.1 over TLS, without any kindness: no retries, no defaults, any method and path.
+//! HTTP/1.1 over TLS without retries or defaults, for any method and path.
 //!
 //! The client library would hide what the oracle wants to see (it retries a 429, and knows only well-formed requests).
 

@@ -1,4 +1,4 @@
-//! What a file says of modules and paths; what is compiled for tests only is left out.
+//! Parses the modules and paths of a file, without the parts that are compiled for tests only.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Dependencies that nothing uses: versions in the workspace's manifest that no crate takes, and dependencies of a crate that none of its files names.
+//! Finds unused dependencies: versions in the workspace's manifest that no crate takes, and dependencies of a crate that none of its files names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Certificates and kubeconfigs of what belongs to the nodes, signed by the cluster's authority.
+//! Certificates and kubeconfigs for the programs of the nodes, signed by the cluster's authority.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Takes away what a run has left: its processes, mounts, namespaces, cgroups and state, and nothing else.
+//! Removes what a run has left: its processes, mounts, namespaces, cgroups and state, and nothing else.
 
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;

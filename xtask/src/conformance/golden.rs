@@ -1,4 +1,4 @@
-//! The specs that pass, and the reasons of those that do not: `tests/conformance/passing.txt` and `known.toml`.
+//! The golden list of specs that pass, and the known reasons of those that do not: `tests/conformance/passing.txt` and `known.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What came of specs, as ginkgo reports it.
+//! The results of specs, from ginkgo's report.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What matters of pods and nodes.
+//! The facts of pods and nodes that the placement rules use.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Replays the log, and judges each binding by the state at its revision.
+//! Replays the log, and judges each binding against the state at its revision.
 //!
 //! Each binding is looked at twice: as who decided may have seen the work of others (`lag`), which it must not break, and as it truly was, which is
 //! only counted.

@@ -1,4 +1,4 @@
-//! Who is nominated where, and for whom others had to leave.
+//! Pods nominated to nodes, and the pods preempted for them.
 
 use super::facts::Pod;
 
@@ -21,7 +21,7 @@ pub(super) struct Claim {
     node: String,
 }
 
-/// See the module text.
+/// The nominated pods of each node, and the preemptions made for them.
 #[derive(Default)]
 pub(super) struct Nominations {
     nominees: Vec<Nominee>,

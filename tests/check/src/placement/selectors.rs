@@ -1,4 +1,4 @@
-//! Whom selectors mean. They are read where they stand: a log is judged once.
+//! Label selectors. They are evaluated directly on the JSON, because a log is judged once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The judgement itself.
+//! The checks of C1.
 
 use std::collections::{BTreeMap, BTreeSet};
 

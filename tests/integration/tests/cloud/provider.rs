@@ -21,7 +21,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic_prost::ProstCodec;
 
-/// See the module text. It ends with this value.
+/// A cloud provider over gRPC that records its effects. The server ends with this value.
 pub(crate) struct FakeCloud {
     address: SocketAddr,
     state: Arc<Mutex<State>>,

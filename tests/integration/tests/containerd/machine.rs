@@ -18,7 +18,7 @@ use super::images;
 const PROGRAMS: [&str; 7] = ["containerd", "ctr", "runc", "ip", "nsenter", "busybox", "tar"];
 const PLUGINS: &str = "/usr/lib/cni";
 
-/// See the module text.
+/// A containerd in a network namespace that stands for a machine. Dropping the value ends everything that it started.
 pub(crate) struct Machine {
     dir: TempDir,
     /// What is this machine's own in names and addresses.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// See the module text. It ends with this value.
+/// A proxy between an API server and etcd that can delay the events of watches. The proxy ends with this value.
 pub(super) struct Teller {
     address: SocketAddr,
     wire: Wire,
