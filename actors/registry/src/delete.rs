@@ -1,5 +1,5 @@
-//! What a DELETE does to an object: remove, mark as being deleted, or nothing (upstream: `rest.BeforeDelete` and the store's finalizer rules). The
-//! decision is pure; the verb carries it out under compare-and-swap.
+//! The effect of a DELETE on an object: remove it, mark it as being deleted, or nothing (upstream: `rest.BeforeDelete` and the store's finalizer
+//! rules). The decision is pure; the verb carries it out under compare-and-swap.
 
 use std::collections::HashSet;
 

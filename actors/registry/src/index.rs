@@ -229,7 +229,7 @@ impl Indexer for StoredIndexer {
 mod tests {
     use super::*;
 
-    /// An object of a resource with a value in every field that is indexed.
+    /// Returns an object of a resource with a value in every field that is indexed.
     fn full(row: &Row) -> Obj {
         let json = r#"{"metadata":{"name":"n","uid":"u","labels":{"a":"b"},"deletionTimestamp":"2026-01-02T03:04:05Z",
             "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"o","uid":"owner"}]}}"#;

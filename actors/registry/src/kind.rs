@@ -79,22 +79,23 @@ pub trait Strategy: Sync + Send {
         prepare::desired_state_differs(new, old)
     }
 
-    /// The propagation of a deletion when neither the request nor the object gives one; `None` for kinds whose dependents are never considered.
+    /// Returns the propagation of a deletion when neither the request nor the object gives one; `None` for kinds whose dependents are never
+    /// considered.
     fn default_propagation(&self) -> Option<Propagation> {
         Some(Propagation::Background)
     }
 
-    /// The reason why an object may never be deleted, if there is one.
+    /// Returns the reason why an object may never be deleted, if there is one.
     fn undeletable(&self, _obj: &Obj) -> Option<&'static str> {
         None
     }
 
-    /// The warning for clients that delete without a propagation policy.
+    /// Returns the warning for clients that delete without a propagation policy.
     fn default_propagation_warning(&self) -> Option<&'static str> {
         None
     }
 
-    /// The grace of a deletion that asks for `requested` seconds.
+    /// Returns the grace of a deletion that asks for `requested` seconds.
     fn grace(&self, _obj: &Obj, _requested: Option<i64>) -> Grace {
         Grace::NotGraceful
     }
@@ -158,7 +159,7 @@ impl Strategy for Orphaning {
 pub(crate) mod tests {
     use super::*;
 
-    /// A request of an anonymous user to the main endpoint.
+    /// Returns a request of an anonymous user to the main endpoint.
     pub(crate) fn request(resource: &'static Resource) -> Request<'static> {
         static NOTHING: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let user = Requester { name: "", uid: "", groups: &[], extra: &NOTHING };

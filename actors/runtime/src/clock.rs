@@ -90,22 +90,22 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The machine's clock.
+    /// Returns the machine's clock.
     pub const fn real() -> Self {
         Self { base: None }
     }
 
-    /// A wall clock that reads `wall` now and advances with the runtime's monotonic clock only.
+    /// Returns a wall clock that reads `wall` now and advances with the runtime's monotonic clock only.
     pub fn starting_at(wall: Timestamp) -> Self {
         Self { base: Some((wall, now())) }
     }
 
-    /// The monotonic time.
+    /// Returns the monotonic time.
     pub fn now(&self) -> Instant {
         now()
     }
 
-    /// The wall time, UTC, nanosecond resolution.
+    /// Returns the wall time, UTC, nanosecond resolution.
     pub fn wall(&self) -> Timestamp {
         match self.base {
             None => Timestamp::now(),

@@ -52,37 +52,37 @@ impl<M> Ctx<M> {
         &self.run
     }
 
-    /// The actor's kind, with its policy.
+    /// Returns the actor's kind, with its policy.
     pub fn kind(&self) -> &'static ActorKind {
         self.typed.slot.kind
     }
 
-    /// The actor's key among those of its kind.
+    /// Returns the actor's key, unique within its kind.
     pub fn key(&self) -> &str {
         &self.typed.slot.key
     }
 
-    /// The actor's address: `kind/key`.
+    /// Returns the actor's address: `kind/key`.
     pub fn name(&self) -> &str {
         &self.typed.slot.name
     }
 
-    /// Which incarnation this is; 1 is the first.
+    /// Returns the number of this incarnation; 1 is the first.
     pub fn incarnation(&self) -> u32 {
         self.run.number
     }
 
-    /// The actor's own handle; it outlives the incarnation.
+    /// Returns the actor's own handle, which outlives the incarnation.
     pub fn me(&self) -> Handle<M> {
         Handle { typed: self.typed.clone() }
     }
 
-    /// The system the actor lives in.
+    /// Returns the system that the actor belongs to.
     pub fn system(&self) -> &System {
         &self.system
     }
 
-    /// The number of queued messages, without the one being handled. A handler that batches acts when this is zero.
+    /// Returns the number of queued messages, without the one being handled. A handler that batches acts when this is zero.
     pub fn queued(&self) -> usize {
         self.typed.slot.mailbox.depth()
     }
@@ -130,19 +130,19 @@ impl<M> Ctx<M> {
         self.run.token.cancelled().await;
     }
 
-    /// A token that is cancelled when the incarnation is asked to stop or has failed.
+    /// Returns a token that is cancelled when the incarnation is asked to stop or has failed.
     pub fn token(&self) -> CancellationToken {
         self.run.token.child_token()
     }
 
-    /// Shows `state` in `/debug/actors` from now on. For loops; an [`Actor`] is asked through [`Actor::observe`](crate::Actor::observe).
+    /// Shows `state` in `/debug/actors` from now on. For loops; an [`Actor`] is asked through [`Actor::observe`].
     pub fn publish<S: Serialize>(&self, state: &S) {
         let value = serde_json::to_value(state).unwrap_or_else(|error| serde_json::json!({"error": error.to_string()}));
         *self.typed.slot.observed.lock() = Some(Arc::new(value));
     }
 
-    /// The gate of the incarnation's tasks. The gate closes when the incarnation terminates, and the next incarnation starts only when the gate is
-    /// empty.
+    /// Returns the gate of the incarnation's tasks. The gate closes when the incarnation terminates, and the next incarnation starts only when the
+    /// gate is empty.
     pub fn gate(&self) -> &Gate {
         self.run.gate.get_or_init(|| {
             let gate = Gate::new(self.typed.slot.name.clone());

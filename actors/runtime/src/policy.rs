@@ -24,7 +24,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The text kept as the actor's last error; `None` for an exit that is no failure.
+    /// Returns the text kept as the actor's last error; `None` for an exit that is no failure.
     pub(crate) fn error(&self) -> Option<String> {
         match self {
             Self::Clean | Self::Killed => None,
@@ -35,7 +35,7 @@ impl Exit {
         }
     }
 
-    /// The exit's name in traces.
+    /// Returns the exit's name in traces.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Clean => "clean",

@@ -33,12 +33,12 @@ enum Source {
 }
 
 impl Rng {
-    /// The operating system's generator, behind a buffer of 512 bytes.
+    /// Creates the operating system's generator with a buffer of 512 bytes.
     pub const fn system() -> Self {
         Self { source: Source::System { buffer: [0; BUFFER], used: BUFFER } }
     }
 
-    /// A generator whose draws depend on `seed` alone.
+    /// Creates a generator whose draws depend on `seed` alone.
     pub const fn seeded(seed: u64) -> Self {
         Self { source: Source::Seeded(seed) }
     }

@@ -19,12 +19,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// How long all phases took.
+    /// Returns how long all phases took.
     pub fn took(&self) -> Duration {
         self.phases.iter().map(|phase| phase.took).sum()
     }
 
-    /// The names of all actors and gated tasks that were late.
+    /// Returns the names of all actors and gated tasks that were late.
     pub fn late(&self) -> impl Iterator<Item = &str> {
         self.phases.iter().flat_map(|phase| phase.late.iter().map(String::as_str))
     }
@@ -125,7 +125,7 @@ pub enum End {
 }
 
 impl End {
-    /// The process's exit code: 0 when asked, 1 when failed, 130 when forced.
+    /// Returns the process's exit code: 0 when asked, 1 when failed, 130 when forced.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Asked(_) => 0,

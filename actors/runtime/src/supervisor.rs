@@ -234,7 +234,7 @@ pub(crate) fn sweep(slots: &[Arc<Slot>], now: Instant) {
     }
 }
 
-/// The seeded bug: starts the successor without waiting for the previous incarnation's termination.
+/// Starts the successor without waiting for the previous incarnation's termination (a seeded bug).
 #[expect(clippy::disallowed_methods, reason = "this is a bug on purpose")]
 fn seeded_restart(slot: &Arc<Slot>) {
     let Some(launcher) = slot.launcher() else { return };

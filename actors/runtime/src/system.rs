@@ -41,7 +41,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// The machine's host name, a check every 500 ms, a watchdog that acts after 10 s.
+    /// Returns the machine's host name, a check every 500 ms, and a watchdog that acts after 10 s.
     fn default() -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let host = host.trim();
@@ -177,7 +177,7 @@ impl System {
         self.launch_loop(kind, key.into(), Looped::new(run), None)
     }
 
-    /// Not generic, so that the machinery of an actor is compiled here, once for all loops, and not in each crate that has one.
+    /// Spawns a loop. Not generic, so that the machinery of an actor is compiled here once for all loops, and not in each crate that has one.
     pub(crate) fn launch_loop(
         &self,
         kind: &'static ActorKind,

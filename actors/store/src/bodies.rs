@@ -32,7 +32,7 @@ pub struct ColdOptions {
     pub forgetful: bool,
 }
 
-/// The cache of cold bodies, with the log behind it.
+/// The cache of cold bodies, which reads missing bodies from the log.
 pub(crate) struct Bodies {
     log: Arc<dyn Log>,
     indexer: Arc<dyn Indexer>,
@@ -149,7 +149,7 @@ async fn cache(options: &ColdOptions) -> Result<HybridCache<String, Bytes>, Erro
     };
     let cache = builder.build().await.map_err(failed)?;
     if let Some((folder, _)) = &options.disk {
-        // The cache creates its files with the process's umask.
+        // The cache creates its files with the process's umask, which may let other users read them.
         oarlock_storage::private::files_in(folder)
             .map_err(|error| Error::Unavailable(format!("the cache of bodies: {error}")))?;
     }

@@ -45,7 +45,7 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// The actor's loop. When asked to stop, it accepts no more requests and commits the queued ones.
+    /// Runs the actor's loop. When asked to stop, the committer accepts no more requests and commits the queued ones.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
         let queue = Arc::clone(&self.queue);
         let mut queue = queue.lock().await;
@@ -112,14 +112,14 @@ impl Committer {
         let outcome = offload(&self.log, move |log| async move { log.append_atomic(appends).await }).await;
         let answer = match outcome {
             Ok(Ok(outcome)) => resolve::answer(&self.view, &*self.indexer, &request, outcome, before).await,
-            // The call was lost: the log is dead or the deadline passed.
+            // The call was interrupted (a panic, or the runtime shuts down) and may have reached the log.
             Ok(Err(Error::Dead)) | Err(_) => Err(WriteError::Unknown),
             Ok(Err(error)) => Err(error.into()),
         };
         request.answer(answer);
     }
 
-    /// The seeded bug: shows a create to readers before it is durable.
+    /// Shows a create to readers before it is durable (a seeded bug).
     fn publish_early(&self, requests: &[Request]) -> Option<Vec<Arc<crate::entry::Entry>>> {
         let [request] = requests else { return None };
         let [write] = request.writes.as_slice() else { return None };

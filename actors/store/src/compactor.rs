@@ -62,7 +62,7 @@ impl Compactor {
         Self { log, view, window: *window, history_bytes: *history_bytes, every: *compact_every }
     }
 
-    /// The actor's loop.
+    /// Runs the actor's loop.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
         let mut marks = Marks::default();
         loop {

@@ -1,7 +1,7 @@
 //! The expirer: deletes objects of one resource at an expiry time computed from the object (Events: last timestamp + `--event-ttl`).
 //!
 //! The time is computed and not stored, so it is the same after every restart and on every backend. Deletes compare the revision: an object that was
-//! written again meanwhile is kept, and its time is computed anew.
+//! written again meanwhile is kept, and its time is computed again.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -71,7 +71,7 @@ pub(crate) struct Feeder {
 }
 
 impl Feeder {
-    /// The actor's loop: follows the log from the View's revision; loads the state again after a hole or a compaction.
+    /// Runs the actor's loop: follows the log from the View's revision; loads the state again after a hole or a compaction.
     pub(crate) async fn run(self, ctx: LoopCtx) -> Result<(), Failure> {
         let mut reported_at = None;
         while !ctx.is_stopping() {

@@ -130,7 +130,7 @@ fn succeeds(event: &Event, write: &Write) -> bool {
     matches!(write.append.expect, Expect::At(revision) if prev == Some(revision))
 }
 
-/// Whether an event is this write, as far as its bytes and claim tell.
+/// Whether an event is this write, as far as its bytes and claim can show.
 fn is_ours(event: &Event, write: &Write, indexer: &dyn Indexer) -> bool {
     let prev = event.prev.as_ref().map(|prev| prev.revision);
     let expected = match write.append.expect {

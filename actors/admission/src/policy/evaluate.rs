@@ -59,7 +59,7 @@ fn ask(input: &Input, asked: &Asked, policy: &Policy, authorizer: Option<&dyn Au
     };
     for params in &asked.params {
         let result = match scope::request(&input.request) {
-            Ok(request) => one(input, &request, policy, params.as_ref(), authorizer),
+            Ok(request) => evaluate_once(input, &request, policy, params.as_ref(), authorizer),
             Err(error) => Err(error.to_string()),
         };
         let (objections, annotations) = match result {
@@ -75,7 +75,7 @@ fn ask(input: &Input, asked: &Asked, policy: &Policy, authorizer: Option<&dyn Au
                         "Validation failed for ValidatingAdmissionPolicy '{}' with binding '{}': {}",
                         policy.id.name, asked.binding, objection.message
                     )),
-                    Action::Audit => answer.annotations.extend(written_down(asked, &objection)),
+                    Action::Audit => answer.annotations.extend(audit_annotation(asked, &objection)),
                 }
             }
         }
@@ -101,17 +101,17 @@ fn annotate(answer: &mut Answer, key: String, value: String) {
 }
 
 /// Returns the annotation of an audited violation, in upstream's format.
-fn written_down(asked: &Asked, objection: &Objection) -> Option<(String, String)> {
+fn audit_annotation(asked: &Asked, objection: &Objection) -> Option<(String, String)> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
-    struct Written<'a> {
+    struct AuditedViolation<'a> {
         message: &'a str,
         policy: &'a str,
         binding: &'a str,
         expression_index: usize,
         validation_actions: &'a [Action],
     }
-    let written = Written {
+    let written = AuditedViolation {
         message: &objection.message,
         policy: &asked.policy.name,
         binding: &asked.binding,
@@ -128,7 +128,7 @@ type Annotations = Vec<Result<(String, String), String>>;
 ///
 /// # Errors
 /// When the policy as a whole fails; its failure policy decides what follows.
-fn one(
+fn evaluate_once(
     input: &Input,
     request: &Value<'_>,
     policy: &Policy,

@@ -8,7 +8,7 @@ use oarlock_runtime::clock::{self, Instant};
 use oarlock_seeded_bug::seeded_bug;
 use tokio::sync::Notify;
 
-use super::interest::{Interest, Standing};
+use super::interest::{CursorPosition, Interest};
 use super::resource::Resource;
 use super::{Applied, View};
 use crate::error::Gone;
@@ -122,17 +122,17 @@ impl WatchCursor {
     fn look(&self, max: usize) -> Result<(Vec<Arc<Event>>, u64, u64), Gone> {
         let state = self.resource.state.read();
         let floor = state.ring.floor();
-        let standing = match state.groups.standing(&self.interest, self.next, &state.ring, max) {
-            // The watcher has received all events that left the ring.
-            Standing::Lost
+        let cursor_position = match state.groups.cursor_position(&self.interest, self.next, &state.ring, max) {
+            // Nothing is lost for a watcher that has received all events that left the ring.
+            CursorPosition::Lost
                 if self.progress >= floor && self.history == state.history || seeded_bug!("watch_outlives_hole") =>
             {
                 let next = state.ring.first_after(self.progress);
-                state.groups.standing(&self.interest, next, &state.ring, max)
+                state.groups.cursor_position(&self.interest, next, &state.ring, max)
             }
-            standing => standing,
+            cursor_position => cursor_position,
         };
-        let Standing::At(posts, resume) = standing else { return Err(Gone { floor }) };
+        let CursorPosition::At(posts, resume) = cursor_position else { return Err(Gone { floor }) };
         let skip = seeded_bug!("watch_skips_event") && resume < state.ring.end();
         let resume = if skip { resume + 1 } else { resume };
         let found = posts.iter().filter_map(|post| state.ring.get(*post)).cloned().collect();

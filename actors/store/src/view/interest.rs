@@ -71,7 +71,7 @@ pub(super) struct Group {
 }
 
 /// A cursor's position relative to its group's posts.
-pub(super) enum Standing {
+pub(super) enum CursorPosition {
     /// The ring's tail has passed an event that this watcher had not received.
     Lost,
     /// The next positions to read, and the position to continue from.
@@ -91,16 +91,16 @@ impl Group {
     }
 
     /// Returns up to `max` posted positions at or above `next`.
-    pub(super) fn standing(&self, next: u64, ring: &Ring, max: usize) -> Standing {
+    pub(super) fn cursor_position(&self, next: u64, ring: &Ring, max: usize) -> CursorPosition {
         let at = self.posts.partition_point(|post| *post < next);
         let first = self.posts.get(at).copied();
         if self.lost.is_some_and(|lost| lost >= next) || first.is_some_and(|first| first < ring.base()) {
-            return Standing::Lost;
+            return CursorPosition::Lost;
         }
         let posts: Vec<u64> = self.posts.range(at..).take(max).copied().collect();
         let more = self.posts.len() - at > posts.len();
         let resume = if more { posts.last().map_or(next, |last| last + 1) } else { ring.end() };
-        Standing::At(posts, resume)
+        CursorPosition::At(posts, resume)
     }
 }
 
@@ -163,15 +163,15 @@ impl Groups {
     }
 
     /// Returns the position of a watcher of this interest; [`Interest::All`] needs no posts.
-    pub(super) fn standing(&self, interest: &Interest, next: u64, ring: &Ring, max: usize) -> Standing {
+    pub(super) fn cursor_position(&self, interest: &Interest, next: u64, ring: &Ring, max: usize) -> CursorPosition {
         if *interest == Interest::All {
             if next < ring.base() {
-                return Standing::Lost;
+                return CursorPosition::Lost;
             }
             let resume = ring.end().min(next + max as u64);
-            return Standing::At((next..resume).collect(), resume.max(next));
+            return CursorPosition::At((next..resume).collect(), resume.max(next));
         }
-        self.groups.get(interest).map_or(Standing::Lost, |group| group.standing(next, ring, max))
+        self.groups.get(interest).map_or(CursorPosition::Lost, |group| group.cursor_position(next, ring, max))
     }
 
     /// Begins a round: a group touched by several events of one round is woken once.

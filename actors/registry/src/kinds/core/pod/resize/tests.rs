@@ -18,7 +18,7 @@ fn pod(spec: &str) -> Obj {
     pod
 }
 
-/// A pod with a container, a plain init container and a sidecar.
+/// Returns a pod with a container, a plain init container and a sidecar.
 fn spec(main: &str, init: &str, sidecar: &str) -> String {
     format!(
         r#"{{"containers":[{{"name":"c","image":"i",{main}}}],"initContainers":[{{"name":"i","image":"i",{init}}},
