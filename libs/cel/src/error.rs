@@ -54,7 +54,7 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Why an evaluation has no value. The texts are cel-go's.
+/// The error of an evaluation. The texts are cel-go's.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EvalError {
     /// The expression fails on these values.

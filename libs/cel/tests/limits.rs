@@ -8,7 +8,7 @@ fn eval(text: &str, budget: &mut Budget) -> Result<bool, EvalError> {
     program.eval(&crate::common::Vars::default(), budget).map(|_| true)
 }
 
-/// Nested comprehensions over twenty elements: `20^depth` steps.
+/// Returns nested comprehensions over twenty elements: `20^depth` steps.
 fn bomb(depth: usize) -> String {
     let list = (0..20).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
     (0..depth).fold("1".to_owned(), |inner, level| format!("[{list}].map(v{level}, {inner})"))

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use oarlock_meta::Status;
 
-/// Why bytes cannot be decoded as an object of the wanted type. Prints the text of Go's decoders.
+/// The error for bytes that cannot be decoded as an object of the wanted type. Prints the text of Go's decoders.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes are not well-formed, or nested too deeply.

@@ -33,7 +33,7 @@ pub(crate) enum Num<'de> {
     Text(Cow<'de, str>),
 }
 
-/// Why a walk stops at once.
+/// An error that stops a walk at once.
 #[derive(Debug)]
 pub(crate) enum Fail {
     /// The text is malformed; the message is found afterwards.

@@ -235,7 +235,7 @@ pub struct FieldError {
     pub field: String,
     /// The offending value, rendered; `None` when the message shows no value.
     pub value: Option<String>,
-    /// What is wrong with the value; may be empty.
+    /// The detail of the message; may be empty.
     pub detail: String,
 }
 
@@ -366,7 +366,7 @@ impl ErrorList {
     /// The total text length in bytes from which on the list takes no further error. The first error is always kept, however long.
     pub const MAX_BYTES: usize = 1 << 20;
 
-    /// An empty list.
+    /// Makes an empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self { errors: Vec::new(), size: 0 }

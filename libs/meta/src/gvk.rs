@@ -199,19 +199,19 @@ impl GroupVersionKind {
         Ok(GroupVersion::parse(api_version)?.with_kind(kind))
     }
 
-    /// The group and version.
+    /// Returns the group and version.
     #[must_use]
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
-    /// The group and kind.
+    /// Returns the group and kind.
     #[must_use]
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
-    /// The `apiVersion` text of objects of this kind.
+    /// Returns the `apiVersion` text of objects of this kind.
     #[must_use]
     pub fn api_version(&self) -> CompactString {
         api_version(&self.group, &self.version)
@@ -256,19 +256,19 @@ impl GroupVersionResource {
         }
     }
 
-    /// The group and version.
+    /// Returns the group and version.
     #[must_use]
     pub fn group_version(&self) -> GroupVersion {
         GroupVersion { group: self.group.clone(), version: self.version.clone() }
     }
 
-    /// The group and resource.
+    /// Returns the group and resource.
     #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource { group: self.group.clone(), resource: self.resource.clone() }
     }
 
-    /// The `apiVersion` text of objects of this resource.
+    /// Returns the `apiVersion` text of objects of this resource.
     #[must_use]
     pub fn api_version(&self) -> CompactString {
         api_version(&self.group, &self.version)

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 mod canonical;
 mod parse;
 
-/// Why a text is no quantity. The messages are upstream's.
+/// The error for a text that is no quantity. The messages are upstream's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseQuantityError {
     /// The text is no number followed by a suffix.

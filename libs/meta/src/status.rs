@@ -15,7 +15,7 @@ mod make;
 pub use make::OPTIMISTIC_LOCK;
 mod wire;
 
-/// Why a request failed, as one machine-readable word (upstream `metav1.StatusReason`).
+/// The reason of a failed request, as one machine-readable word (upstream `metav1.StatusReason`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// No reason given; the empty text on the wire.

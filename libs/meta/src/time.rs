@@ -9,7 +9,7 @@ mod rfc3339;
 
 pub use duration::{GoDuration, ParseDurationError, human_duration};
 
-/// Why a text is no time; the message is that of Go's `time.Parse`.
+/// The error for a text that is no time; the message is that of Go's `time.Parse`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseTimeError(pub(crate) String);

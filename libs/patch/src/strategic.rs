@@ -22,7 +22,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Why a strategic patch does not apply.
+/// The error of a strategic patch that does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Error {
     /// 400 with one of upstream's fixed texts.
@@ -77,7 +77,7 @@ enum Scope {
     Unknown,
 }
 
-/// How a member merges.
+/// The merge rule of a member.
 struct Rule {
     scope: Scope,
     merge: bool,

@@ -35,7 +35,7 @@ impl Side {
     }
 }
 
-/// How a caller parses and stores amounts.
+/// The parsing and storage of a caller's amounts.
 pub trait Accounting {
     /// The caller's list of amounts.
     type List: ResourceList;

@@ -174,7 +174,7 @@ pub(crate) struct ColumnRow {
     pub(crate) priority: i32,
 }
 
-/// `core/v1.Pod` → `CORE_V1_POD`.
+/// Returns the name of a type's static: `core/v1.Pod` → `CORE_V1_POD`.
 pub(crate) fn ident(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }
@@ -201,7 +201,7 @@ impl Field {
     }
 }
 
-/// The Rust expression of a shape.
+/// Returns the Rust expression of a shape.
 pub(crate) fn shape(ty: &str) -> String {
     if let Some(inner) = ty.strip_prefix("[]") {
         return format!("Shape::List(&{})", shape(inner));

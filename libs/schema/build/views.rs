@@ -3,13 +3,13 @@
 use super::*;
 use facts::ident;
 
-/// `core/v1.Pod` → (`core_v1`, `Pod`).
+/// Returns module and name of a type's view: `core/v1.Pod` → (`core_v1`, `Pod`).
 fn place(name: &str) -> (String, String) {
     let (module, ty) = name.rsplit_once('.').unwrap_or(("misc", name));
     (module.replace(['/', '.', '-'], "_"), ty.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
 }
 
-/// `hostIPs` → `host_ips`, `type` → `type_`.
+/// Returns the name of a field's method: `hostIPs` → `host_ips`, `type` → `type_`.
 fn method(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();
@@ -67,7 +67,7 @@ fn is_struct(ty: &str) -> bool {
     ty.contains('.')
 }
 
-/// All views, one module per group and version.
+/// Writes all views, one module per group and version.
 pub(crate) fn write(facts: &Facts) -> Result<String, std::fmt::Error> {
     let mut modules: BTreeMap<String, String> = BTreeMap::new();
     for ty in &facts.types {

@@ -83,7 +83,7 @@ fn position(name: &str) -> Option<usize> {
     GATES.binary_search_by(|gate| gate.name.cmp(name)).ok()
 }
 
-/// Why a text is no list of gates, in upstream's words.
+/// The error for a text that is no list of gates, in upstream's words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GateError {
     /// The gate does not exist.

@@ -32,7 +32,7 @@ pub struct Resource {
     pub list_ty: Option<TypeRef>,
     /// Subresources in discovery order.
     pub subresources: &'static [Subresource],
-    /// Where and in which form upstream stores the objects; `None` for resources that are never stored (reviews).
+    /// The key prefix and encoding of stored objects upstream; `None` for resources that are never stored (reviews).
     pub storage: Option<Storage>,
     /// Field labels that field selectors may use.
     pub selectable: &'static [&'static str],
@@ -65,7 +65,7 @@ pub struct Subresource {
     pub verbs: &'static [&'static str],
 }
 
-/// Where and in which form upstream stores a resource in etcd.
+/// The key prefix and encoding with which upstream stores a resource in etcd.
 #[derive(Clone, Copy, Debug)]
 pub struct Storage {
     /// Key prefix, such as `/registry/pods/`.

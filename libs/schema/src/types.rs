@@ -54,15 +54,15 @@ pub struct FieldDef {
     pub number: u32,
     /// Numbers of the protobuf messages that wrap the field where JSON inlines it, outermost first.
     pub via: &'static [u32],
-    /// What the field holds.
+    /// The kind of value in the field.
     pub shape: Shape,
     /// Whether the Go field is a pointer, so that absent and zero differ.
     pub pointer: bool,
-    /// When the JSON encoding omits the field.
+    /// The condition under which the JSON encoding omits the field.
     pub presence: Presence,
     /// Whether protobuf wraps the (inner) list in a message of one `items` field.
     pub wrapped: bool,
-    /// How server-side apply treats a list.
+    /// The list type for server-side apply.
     pub list: ListType,
     /// Keys of a `ListType::Map`.
     pub keys: &'static [&'static str],
@@ -70,7 +70,7 @@ pub struct FieldDef {
     pub atomic: bool,
     /// Whether a map or struct in this field is owned by its parts, even if its type is atomic.
     pub granular: bool,
-    /// How strategic merge patch treats the field.
+    /// The strategy of strategic merge patch.
     pub patch: PatchStrategy,
     /// Key by which strategic merge patch matches list items.
     pub merge_key: Option<&'static str>,
@@ -167,7 +167,7 @@ impl Shape {
     }
 }
 
-/// When Go's JSON encoding omits a field.
+/// The condition under which Go's JSON encoding omits a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Presence {
     /// Never.

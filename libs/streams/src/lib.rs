@@ -24,7 +24,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 /// A boxed [`Io`].
 pub type BoxIo = Box<dyn Io>;
 
-/// How long the open direction of a connection is carried after the other direction has ended. Closing a socket with unread bytes resets the connection
+/// The time for which the open direction of a connection is carried after the other direction has ended. Closing a socket with unread bytes resets the connection
 /// and loses the data last sent: a command that leaves its input unread would end without its exit code.
 pub(crate) const LINGER: std::time::Duration = std::time::Duration::from_secs(10);
 

@@ -20,7 +20,7 @@ pub const UPGRADE: &str = "SPDY/3.1";
 /// Headers of a stream: names in lower case, values unchanged.
 pub type Headers = Vec<(String, String)>;
 
-/// Why a connection or a stream failed.
+/// The error of a connection or a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The received bytes violate SPDY/3.1.

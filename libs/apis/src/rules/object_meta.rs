@@ -57,7 +57,7 @@ fn shared(meta: ObjectMeta<'_>, errors: &mut ErrorList) {
     owners(meta, &path.child("ownerReferences"), errors);
 }
 
-/// How often a kind's own update rules check metadata again, after the checks that all kinds share.
+/// The number of times that a kind's own update rules check metadata again, after the checks that all kinds share.
 struct RepeatedChecks {
     /// Checks of the object's metadata.
     object: usize,

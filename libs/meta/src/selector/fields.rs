@@ -6,7 +6,7 @@ use compact_str::CompactString;
 
 use super::Lookup;
 
-/// Why a text is no field selector. The messages are upstream's.
+/// The error for a text that is no field selector. The messages are upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldSelectorError {
     /// A term has no operator.

@@ -11,7 +11,7 @@ use super::lex::{Token, lex};
 use crate::field::{ErrorList, FieldError, Path};
 use crate::names::{label_key_errors, label_value_errors};
 
-/// Why a text is no label selector; the message is upstream's.
+/// The error for a text that is no label selector; the message is upstream's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LabelSelectorError(pub String);

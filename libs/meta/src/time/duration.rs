@@ -8,7 +8,7 @@ const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 
-/// Why a text is no duration. The messages are those of Go's `time.ParseDuration`.
+/// The error for a text that is no duration. The messages are those of Go's `time.ParseDuration`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDurationError {
     /// The shape is wrong or the amount too large.

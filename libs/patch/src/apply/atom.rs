@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::element::Element;
 
-/// How a value is owned: as a whole, or by its parts.
+/// The unit of ownership of a value: the whole value, or its parts.
 #[derive(Clone, Copy)]
 pub(super) enum Atom {
     /// Owned as a whole.

@@ -71,7 +71,7 @@ impl Identity {
 pub struct Entry {
     /// The manager that owns the fields.
     pub who: Identity,
-    /// When the manager last changed a field; entries made by a no-op apply have none.
+    /// The time of the manager's last change of a field; entries made by a no-op apply have none.
     pub time: Option<Time>,
     text: Option<Str>,
     set: Option<FieldSet>,
