@@ -40,6 +40,7 @@ impl WeakBus {
     }
 }
 
+/// Shared state of all clones of a [`Bus`].
 #[derive(Debug)]
 struct Inner {
     identity: Identity,

@@ -29,12 +29,14 @@ pub struct Exchange {
     shared: Arc<Shared>,
 }
 
+/// State of an [`Exchange`].
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
     members: AtomicU64,
 }
 
+/// Members and subscriptions of an exchange.
 #[derive(Debug, Default)]
 struct Table {
     stopped: bool,
@@ -45,6 +47,7 @@ struct Table {
     turn: usize,
 }
 
+/// One member of an exchange, with its connection state.
 #[derive(Debug)]
 struct Member {
     identity: Identity,
@@ -52,6 +55,7 @@ struct Member {
     cut: Mutex<bool>,
 }
 
+/// One subscription of a member.
 #[derive(Clone, Debug)]
 struct Entry {
     id: u64,
@@ -225,6 +229,7 @@ impl Transport for Memory {
     }
 }
 
+/// Removes a subscription from the exchange when dropped.
 #[derive(Debug)]
 struct SubscriptionGuard {
     shared: Arc<Shared>,

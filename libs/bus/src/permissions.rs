@@ -7,7 +7,7 @@ use crate::role::{Identity, Role};
 use crate::subjects::{GROUP, Grant, Row, table};
 
 /// Time in which a receiver may answer a message; no ask has a longer budget.
-const ANSWER_WITHIN: &str = "2m";
+const ANSWER_PERMISSION_EXPIRY: &str = "2m";
 
 /// User name with which the servers of a cluster log in at one another.
 const ROUTE_USER: &str = "route";
@@ -138,7 +138,7 @@ fn authorization<'a>(credentials: impl IntoIterator<Item = (&'a Holder, &'a str)
     let mut text = "authorization {\n  users = [\n".to_owned();
     for (holder, public_key) in credentials {
         let allowed = Permissions::of(holder);
-        let answers = format!("\n        allow_responses: {{ max: 1, expires: \"{ANSWER_WITHIN}\" }}");
+        let answers = format!("\n        allow_responses: {{ max: 1, expires: \"{ANSWER_PERMISSION_EXPIRY}\" }}");
         let answers = if allowed.answer { answers.as_str() } else { "" };
         // Formatting into a string cannot fail.
         let _ = write!(

@@ -37,6 +37,7 @@ pub(crate) enum QueueItem {
     Closed,
 }
 
+/// A bounded queue of received messages with one consumer; counts messages that are lost.
 #[derive(Debug)]
 pub(crate) struct Queue {
     inner: Mutex<Inner>,
@@ -51,6 +52,7 @@ enum Refused {
     Closed(Delivery),
 }
 
+/// Content of a [`Queue`].
 #[derive(Debug)]
 struct Inner {
     waiting: VecDeque<Delivery>,

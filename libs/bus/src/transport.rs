@@ -28,6 +28,7 @@ pub(crate) enum Proof<'a> {
 /// A subscription, removed when dropped.
 pub(crate) trait Subscription: Send + Sync + std::fmt::Debug {}
 
+/// Carries encoded messages between the members of a bus.
 #[async_trait]
 pub(crate) trait Transport: Send + Sync + std::fmt::Debug {
     /// Sends an ask and waits for the first answer until the deadline.

@@ -45,7 +45,7 @@ use server::Server;
 use token::Token;
 
 /// Deadline for the headers of a watch; accepting a watch takes the server some work.
-const WATCH_ACCEPT: Duration = Duration::from_secs(30);
+const WATCH_ACCEPT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A [`Transport`] over HTTPS, for one identity and one or several apiservers. Create one per identity and share it.
 pub struct Https {
@@ -70,6 +70,7 @@ struct Prepared {
     name: String,
 }
 
+/// Head of an answer with its unread body, and the stream that carries it.
 type Response = (http::Response<Incoming>, Stream);
 
 impl Https {
@@ -201,7 +202,7 @@ impl Transport for Https {
         namespace: &str,
         options: ListOptions,
     ) -> Result<WatchStream, Status> {
-        let deadline = Instant::now() + WATCH_ACCEPT;
+        let deadline = Instant::now() + WATCH_ACCEPT_TIMEOUT;
         let prepared = Prepared {
             composed: compose::watch(resource, namespace, &options)?,
             safe: true,

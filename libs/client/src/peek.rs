@@ -134,7 +134,7 @@ impl<'a> Visitor<'a> for HeadReader<'_, 'a> {
     }
 }
 
-fn look(bytes: &[u8], until: Until) -> Result<Head, Status> {
+fn read_head(bytes: &[u8], until: Until) -> Result<Head, Status> {
     let mut seen = Seen::default();
     let read = serde_json::Deserializer::from_slice(bytes).deserialize_map(HeadReader {
         seen: &mut seen,
@@ -157,12 +157,12 @@ fn look(bytes: &[u8], until: Until) -> Result<Head, Status> {
 
 /// Reads an object's identity, or the content of a bookmark.
 pub(crate) fn peek(bytes: &[u8]) -> Result<Head, Status> {
-    look(bytes, Until::Identity)
+    read_head(bytes, Until::Identity)
 }
 
 /// Reads an object's revision, as [`Head::revision`].
 pub(crate) fn revision(bytes: &[u8]) -> Result<Revision, Status> {
-    Ok(look(bytes, Until::Revision)?.revision())
+    Ok(read_head(bytes, Until::Revision)?.revision())
 }
 
 #[cfg(test)]

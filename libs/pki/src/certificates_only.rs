@@ -38,6 +38,7 @@ pub fn certificates_only(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// One decoded PEM block.
 struct Block<'a> {
     kind: &'a str,
     headers: bool,

@@ -74,6 +74,7 @@ pub struct EmbeddedLog {
     shared: Arc<Shared>,
 }
 
+/// State shared by all clones of an [`EmbeddedLog`].
 #[derive(Debug)]
 struct Shared {
     probe: Arc<Probe>,
@@ -86,6 +87,7 @@ struct Shared {
     read_only: AtomicBool,
 }
 
+/// State of the log's single writer.
 #[derive(Debug, Default)]
 struct Writer {
     /// Last revision of every key; `None` until all records have been read.

@@ -164,7 +164,7 @@ impl EtcdLog {
     async fn note_size(&self) {
         match self.shared.members.read(Maintenance::STATUS, StatusRequest {}).await {
             Ok(status) => self.shared.stored_bytes.store(u64::try_from(status.db_size).unwrap_or(0), Ordering::Relaxed),
-            Err(failure) => tracing::debug!(?failure, "etcd does not say its size; the last one known stands"),
+            Err(failure) => tracing::debug!(?failure, "etcd does not report its size; the last known size is kept"),
         }
     }
 }

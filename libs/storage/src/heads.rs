@@ -15,6 +15,7 @@ pub const MAX_VALUE_BYTES: usize = 8 << 20;
 
 type Map<V> = HashMap<Key, V, foldhash::fast::FixedState>;
 
+/// Last write of a key: its revision and the length of its value.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     revision: Revision,
@@ -113,6 +114,7 @@ impl Heads {
     }
 }
 
+/// Plans the groups of one batch, each on top of the accepted groups before it.
 struct Planner<'a> {
     heads: &'a Heads,
     next: Revision,

@@ -19,6 +19,7 @@ pub struct MemoryLog {
     shared: Arc<Shared>,
 }
 
+/// State shared by all clones of a [`MemoryLog`].
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,

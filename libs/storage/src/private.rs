@@ -7,7 +7,9 @@ use std::path::Path;
 
 use oarlock_seeded_bug::seeded_bug;
 
+/// Mode of folders: access for the owner only.
 const FOLDER_MODE: u32 = 0o700;
+/// Mode of files: access for the owner only.
 const FILE_MODE: u32 = 0o600;
 
 /// Creates a folder and its parents with access for the owner only. An existing folder gets the same mode.

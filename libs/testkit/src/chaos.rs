@@ -39,6 +39,7 @@ enum Flow {
     Lost,
 }
 
+/// Current faults and target of a link.
 #[derive(Clone, Copy, Debug)]
 struct State {
     target: SocketAddr,
@@ -77,6 +78,7 @@ pub struct Marks {
     pub delayed: u64,
 }
 
+/// Counters behind [`Marks`].
 #[derive(Debug, Default)]
 struct Counters {
     connections: AtomicU64,
@@ -89,6 +91,7 @@ struct Counters {
     delayed: AtomicU64,
 }
 
+/// State shared by all clones of a [`Link`].
 #[derive(Debug)]
 struct Inner {
     from: String,

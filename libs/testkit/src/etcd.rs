@@ -26,6 +26,7 @@ pub struct Secured {
     pub key: String,
 }
 
+/// One member: its ports and its process while running.
 #[derive(Debug)]
 struct Member {
     client: u16,

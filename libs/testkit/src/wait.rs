@@ -72,6 +72,7 @@ pub struct Progress<M> {
     last: Option<Last<M>>,
 }
 
+/// Latest value of a progress, since when it has that value, and for how long the value has not changed.
 #[derive(Debug)]
 struct Last<M> {
     reached: M,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+/// Pause after the first failed attempt, before the random part is taken off.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Longest pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Returns the pause before the next attempt after this many consecutive failures: doubled each time, up to 2 s, of which `random` decides about half, so that members that

@@ -57,6 +57,7 @@ pub(super) enum ServerEvent {
     Slow,
 }
 
+/// Waiting asks by the token of their inbox: the subject of each, and the channel for its answer.
 type Waiting = Mutex<HashMap<String, (String, oneshot::Sender<Result<Bytes, AskError>>)>>;
 
 /// A connection to a NATS server.

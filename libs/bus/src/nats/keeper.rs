@@ -52,6 +52,7 @@ pub(super) async fn keep(shared: Arc<Shared>) {
     }
 }
 
+/// Marks the bus as disconnected when dropped.
 struct DisconnectGuard<'a>(&'a Arc<Shared>);
 
 impl Drop for DisconnectGuard<'_> {

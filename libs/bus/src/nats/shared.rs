@@ -25,6 +25,7 @@ pub(super) struct Owner {
     pub(super) shared: Arc<Shared>,
 }
 
+/// State of a member that outlives its connections: listeners, connection state, statistics.
 pub(super) struct Shared {
     pub(super) dialer: Dialer,
     pub(super) spawn: Arc<dyn Spawn>,

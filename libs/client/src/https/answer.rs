@@ -17,6 +17,7 @@ use crate::request::{Call, Reply, Request};
 /// Bytes shown of a failed answer that is no Status.
 const MAX_SHOWN_BYTES: usize = 1024;
 
+/// `metadata` of a list.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct ListMeta<'a> {
@@ -28,6 +29,7 @@ struct ListMeta<'a> {
     remaining_item_count: Option<u64>,
 }
 
+/// A list with undecoded items.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default)]
@@ -38,6 +40,7 @@ struct Envelope<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
+/// `kind` of an answer.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, default)]

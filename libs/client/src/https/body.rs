@@ -45,6 +45,7 @@ pub(super) async fn part(body: &mut Incoming) -> Result<Option<Bytes>, String> {
     }
 }
 
+/// Body of a raw answer; keeps the stream counted while it is read.
 struct Parts {
     body: Incoming,
     _stream: Stream,

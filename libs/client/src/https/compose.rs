@@ -141,6 +141,7 @@ fn encode(out: &mut String, text: &str, path: bool) {
     }
 }
 
+/// Builder of a query string.
 #[derive(Default)]
 struct Query(String);
 
@@ -184,6 +185,7 @@ impl Query {
     }
 }
 
+/// `DeleteOptions` as a request body.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DeleteBody<'a> {
@@ -199,6 +201,7 @@ struct DeleteBody<'a> {
     dry_run: Option<[&'static str; 1]>,
 }
 
+/// `DeleteOptions.preconditions`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Preconditions<'a> {

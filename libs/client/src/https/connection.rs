@@ -52,6 +52,7 @@ impl Spawn for TokioSpawn {
     }
 }
 
+/// Executor that hands hyper's tasks to a [`Spawn`].
 #[derive(Clone)]
 struct Exec(Arc<dyn Spawn>);
 

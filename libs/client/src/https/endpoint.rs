@@ -114,6 +114,7 @@ impl Endpoint {
     }
 }
 
+/// A client certificate chain with its key.
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn identity(certificate: &str, key: &str) -> Result<Identity, Error> {

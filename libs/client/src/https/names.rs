@@ -30,6 +30,7 @@ pub(super) struct Names {
     lookup_lock: tokio::sync::Mutex<()>,
 }
 
+/// Servers found by the last lookup.
 struct LookupState {
     servers: Servers,
     /// Whether any configured address is a name.

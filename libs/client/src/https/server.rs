@@ -30,6 +30,7 @@ pub(super) struct Server {
     health: Mutex<Health>,
 }
 
+/// Recent failures of a server.
 #[derive(Clone, Copy, Default)]
 struct Health {
     /// Consecutive failures.
@@ -106,7 +107,7 @@ impl Server {
             && (self.is_failing() || self.open().is_none())
             && let Err(why) = self.connect(connector, true).await
         {
-            tracing::debug!(why, "server is still out");
+            tracing::debug!(why, "server is still paused");
         }
     }
 

@@ -18,6 +18,7 @@ use crate::peek::peek;
 use crate::request::Event;
 use crate::transport::Watch;
 
+/// A [`Watch`] over an HTTP/2 stream.
 pub(super) struct HttpsWatch {
     ty: TypeRef,
     body: Incoming,
@@ -26,6 +27,7 @@ pub(super) struct HttpsWatch {
     _stream: Stream,
 }
 
+/// One line of a watch: an event's type and its undecoded object.
 #[derive(Deserialize)]
 struct Frame<'a> {
     #[serde(borrow, rename = "type")]

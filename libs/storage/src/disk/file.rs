@@ -29,6 +29,7 @@ pub struct FileDisk {
     gathered: Mutex<Gathered>,
 }
 
+/// Writes that are buffered until the next flush, by their offset.
 #[derive(Debug, Default)]
 struct Gathered {
     writes: BTreeMap<u64, Vec<u8>>,
@@ -86,7 +87,7 @@ impl Drop for FileDisk {
     /// its program.
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "the lock of a log's file goes when its last descriptor is closed");
+            tracing::warn!(%error, "the lock on the log's file is released only when its last descriptor is closed");
         }
     }
 }

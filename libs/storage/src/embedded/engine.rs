@@ -31,6 +31,7 @@ pub(super) enum EngineError {
     Dead,
 }
 
+/// A redb database on a [`Probe`].
 #[derive(Debug)]
 pub(super) struct Engine {
     probe: Arc<Probe>,

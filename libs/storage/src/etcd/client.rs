@@ -51,6 +51,7 @@ impl From<Failure> for Error {
     }
 }
 
+/// One member of the cluster, with its connection.
 #[derive(Debug)]
 struct Member {
     endpoint: String,

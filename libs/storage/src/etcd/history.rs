@@ -67,7 +67,7 @@ impl History {
 ///
 /// # Errors
 /// [`Error::Unavailable`]; [`Error::Corrupt`] when the stored base is not a number.
-pub(crate) async fn look(shared: &Shared) -> Result<(History, Revision), Error> {
+pub(crate) async fn read_current(shared: &Shared) -> Result<(History, Revision), Error> {
     let (history, number) = ask(shared).await?;
     Ok((history, history.revision(number)))
 }
@@ -83,13 +83,13 @@ async fn ask(shared: &Shared) -> Result<(History, i64), Error> {
 /// As [`raise`].
 pub(crate) async fn identify(shared: &Shared) -> Result<Revision, Error> {
     let before = shared.seen();
-    let (history, now) = look(shared).await?;
+    let (history, now) = read_current(shared).await?;
     if now >= before || seeded_bug!("older_state_goes_on") {
         shared.adopt_history(history);
         shared.note_revision(now);
         return Ok(now);
     }
-    tracing::error!(%now, %before, "etcd holds an older state than it did: revisions go on far above");
+    tracing::error!(%now, %before, "etcd holds an older state than it did: revisions continue far above");
     raise(shared, Revision(before.get().saturating_add(REVISION_GAP))).await
 }
 

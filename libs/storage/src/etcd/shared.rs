@@ -144,7 +144,7 @@ impl Shared {
     pub(crate) async fn confirm(&self) -> Result<History, Error> {
         self.check_known()?;
         let (history, before) = (self.history(), self.seen());
-        let (found, now) = history::look(self).await?;
+        let (found, now) = history::read_current(self).await?;
         if found == history && now >= before {
             self.note_revision(now);
             return Ok(history);

@@ -29,11 +29,11 @@ pub(crate) fn request(layout: &Layout, history: &History, group: &[Append]) -> T
             }
             Expect::Any => {}
         }
-        txn.failure.push(look(key.clone()));
+        txn.failure.push(read_key(key.clone()));
         if let Some(fence) = &append.fence {
             let claim = layout.encode(&fence.key);
             txn.compare.push(modified(claim.clone(), CompareResult::Equal, history.number(fence.at)));
-            txn.failure.push(look(claim));
+            txn.failure.push(read_key(claim));
         }
         txn.success.push(op(match &append.value {
             Some(value) => Request::RequestPut(PutRequest { key, value: value.clone() }),
@@ -69,7 +69,7 @@ fn modified(key: Bytes, result: CompareResult, number: i64) -> Compare {
     Compare { result: result as i32, target: CompareTarget::Mod as i32, key, target_union }
 }
 
-fn look(key: Bytes) -> RequestOp {
+fn read_key(key: Bytes) -> RequestOp {
     op(Request::RequestRange(RangeRequest { key, keys_only: true, ..RangeRequest::default() }))
 }
 

@@ -1,3 +1,5 @@
+//! Tests of snapshots: a round trip, and every kind of damage.
+
 use bytes::{Bytes, BytesMut};
 use oarlock_meta::Revision;
 

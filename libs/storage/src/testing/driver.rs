@@ -10,7 +10,7 @@ use oarlock_meta::Revision;
 use crate::{Append, Error, GroupOutcome, Loaded, Log, Outcome, Piece, Record, TailBatch};
 
 /// Attempts before a temporary fault counts as a permanent one.
-const TRIES: usize = 200;
+const MAX_ATTEMPTS: usize = 200;
 
 /// A driver of one log.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ impl Driver {
 
     /// Commits several groups; every outcome is known on return.
     pub async fn batch(&self, groups: Vec<Vec<Append>>) -> Vec<Result<GroupOutcome, Error>> {
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let before = match self.barrier().await {
                 Ok(before) => before,
                 Err(error) => return groups.iter().map(|_| Err(error.clone())).collect(),
@@ -103,7 +103,7 @@ impl Driver {
     /// Any error of the log.
     pub async fn barrier(&self) -> Result<Revision, Error> {
         let mut last = Error::Dead;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match self.log.barrier().await {
                 Err(error @ Error::Unavailable(_)) => last = error,
                 done => return done,

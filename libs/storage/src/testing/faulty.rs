@@ -80,6 +80,7 @@ pub struct FaultyLog {
     shared: Arc<Shared>,
 }
 
+/// State shared by all clones of a [`FaultyLog`].
 struct Shared {
     inner: Arc<dyn Log>,
     faults: Faults,
@@ -202,6 +203,7 @@ impl Log for FaultyLog {
     }
 }
 
+/// A tail that stalls, repeats records and reports compactions.
 struct FaultyTail {
     shared: Arc<Shared>,
     inner: Box<dyn Tail>,

@@ -146,6 +146,7 @@ impl Log for GatedLog {
     }
 }
 
+/// A tail that waits while its log holds tails.
 struct GatedTail {
     inner: Box<dyn Tail>,
     held: watch::Receiver<bool>,

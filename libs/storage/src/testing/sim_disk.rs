@@ -9,15 +9,17 @@ use parking_lot::Mutex;
 use super::rng::Rng;
 use crate::disk::Disk;
 
-const BLOCK: u64 = 4096;
-const SECTOR: usize = 512;
+const BLOCK_BYTES: u64 = 4096;
+const SECTOR_BYTES: usize = 512;
 
+/// An operation since the last sync.
 #[derive(Debug)]
 enum Pending {
     Write(u64, Vec<u8>),
     SetLen(u64),
 }
 
+/// Content and planned faults of a [`SimDisk`].
 #[derive(Debug, Default)]
 struct State {
     /// Content as a reader sees it.
@@ -93,7 +95,7 @@ impl SimDisk {
     /// Fills the disk up to this many free bytes, as another process would; [`Disk::available`] does not show it.
     pub fn fill_leaving(&self, spare: u64) {
         let mut state = self.state.lock();
-        let used = state.blocks.len() as u64 * BLOCK + if state.reserve_held { state.reserve } else { 0 };
+        let used = state.blocks.len() as u64 * BLOCK_BYTES + if state.reserve_held { state.reserve } else { 0 };
         state.capacity = Some(used + spare);
         state.secretly = true;
     }
@@ -141,9 +143,9 @@ impl SimDisk {
                 Pending::SetLen(len) => image.resize(size(*len), 0),
                 Pending::Write(offset, data) if tear => {
                     loss.lost += 1;
-                    for (number, sector) in data.chunks(SECTOR).enumerate() {
+                    for (number, sector) in data.chunks(SECTOR_BYTES).enumerate() {
                         if rng.percent(50) {
-                            put(&mut image, *offset + (number * SECTOR) as u64, sector);
+                            put(&mut image, *offset + (number * SECTOR_BYTES) as u64, sector);
                         }
                     }
                 }
@@ -187,7 +189,7 @@ impl State {
     }
 
     fn free(&self) -> u64 {
-        let used = self.blocks.len() as u64 * BLOCK + if self.reserve_held { self.reserve } else { 0 };
+        let used = self.blocks.len() as u64 * BLOCK_BYTES + if self.reserve_held { self.reserve } else { 0 };
         self.capacity.map_or(u64::MAX / 2, |capacity| capacity.saturating_sub(used))
     }
 
@@ -196,9 +198,9 @@ impl State {
         if self.capacity.is_none() || len == 0 {
             return Ok(());
         }
-        let blocks = offset / BLOCK..=(offset + len as u64 - 1) / BLOCK;
+        let blocks = offset / BLOCK_BYTES..=(offset + len as u64 - 1) / BLOCK_BYTES;
         let new: Vec<u64> = blocks.filter(|block| !self.blocks.contains(block)).collect();
-        if new.len() as u64 * BLOCK > self.free() {
+        if new.len() as u64 * BLOCK_BYTES > self.free() {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.blocks.extend(new);
@@ -239,7 +241,7 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         state.step()?;
         state.current.resize(size(len), 0);
-        state.blocks.split_off(&len.div_ceil(BLOCK));
+        state.blocks.split_off(&len.div_ceil(BLOCK_BYTES));
         state.pending.push(Pending::SetLen(len));
         Ok(())
     }

@@ -101,6 +101,7 @@ fn reset(stream: &TcpStream) {
     let _ = stream.set_zero_linger();
 }
 
+/// Why a connection was broken.
 enum Broken {
     /// Bytes were dropped, and the link was healed.
     Hole,

@@ -134,6 +134,7 @@ fn wrong(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
+/// What is left of a body to read.
 enum Remaining {
     Bytes(u64),
     /// Bytes left of the current chunk.
@@ -142,6 +143,7 @@ enum Remaining {
     Nothing,
 }
 
+/// Reader of a body according to its framing.
 struct Body {
     from: BufReader<Connection>,
     left: Remaining,
