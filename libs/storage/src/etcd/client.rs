@@ -217,7 +217,7 @@ impl Members {
         answer
     }
 
-    /// Adds metadata to the request: a member without a leader must refuse it, and the user's token.
+    /// Adds etcd's metadata to a request: that a member without a leader must refuse, and the user's token.
     async fn signed<Q>(&self, member: &Member, message: Q) -> Result<Request<Q>, Failure> {
         let mut request = Request::new(message);
         request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
