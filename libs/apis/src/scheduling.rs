@@ -12,7 +12,8 @@ pub const TYPES: &[TypeRules] =
     &[TypeRules::of("scheduling/v1.PriorityClass").validate(class).validate_update(class_update)];
 
 /// Kubernetes' own priority classes, with their required values.
-const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+const SYSTEM_CLASSES: &[(&str, i64)] =
+    &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 /// The highest value of any other class.
 const MAX_USER_VALUE: i64 = 1_000_000_000;
 
@@ -21,7 +22,7 @@ fn class(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
     let class = PriorityClass::new(node);
     let name = class.metadata().name();
     if name.starts_with("system-") {
-        let known = SYSTEM.iter().find(|(system, _)| *system == name);
+        let known = SYSTEM_CLASSES.iter().find(|(system, _)| *system == name);
         let wrong = match known {
             None => Some(format!("{name} is not a known system priority class")),
             Some((_, value)) if *value != class.value() => {

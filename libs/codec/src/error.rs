@@ -76,14 +76,14 @@ pub fn unrecognized(target: &str, why: impl fmt::Display, body: &[u8]) -> Status
 
 /// Returns the first bytes of a body: as text if the body looks like JSON, in hexadecimal otherwise.
 fn summary(body: &[u8]) -> String {
-    const MAX: usize = 30;
-    let shown = body.get(..MAX).unwrap_or(body);
-    let tail = if body.len() > MAX { " ..." } else { "" };
+    const MAX_BODY_BYTES: usize = 30;
+    let shown = body.get(..MAX_BODY_BYTES).unwrap_or(body);
+    let tail = if body.len() > MAX_BODY_BYTES { " ..." } else { "" };
     match body.first() {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{tail}", String::from_utf8_lossy(shown)),
         Some(_) => {
-            let mut out = String::with_capacity(2 * MAX + 4);
+            let mut out = String::with_capacity(2 * MAX_BODY_BYTES + 4);
             for byte in shown {
                 let _ = write!(out, "{byte:02x}");
             }

@@ -134,7 +134,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         let mut node = old.unwrap_or_else(|| Struct::with_capacity(ty, 4));
         let wanted = self.wanted;
         let mut seen = Seen::default();
-        let mut again = MapsAgain::default();
+        let mut repeated_maps = RepeatedMaps::default();
         let mut last = None;
         let mut first = true;
         while let Some(key) = self.src.next_key(first)? {
@@ -147,7 +147,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
                 self.src.skip(self.depth)?;
                 continue;
             };
-            let repeated = seen.again(id);
+            let repeated = seen.is_repeat(id);
             if repeated {
                 self.find(FindingKind::Duplicate, def.name, frame);
             }
@@ -162,7 +162,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
             let kind = self.src.peek()?;
             if kind == Kind::Null {
                 self.src.null()?;
-                again.forget(id);
+                repeated_maps.forget(id);
                 if (def.pointer || matches!(def.shape, Shape::List(_) | Shape::Map(_) | Shape::Bytes))
                     && let Some(slot) = node.field_mut(id)
                 {
@@ -178,14 +178,14 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
             }
             if let (true, Shape::Map(inner), Kind::Map) = (repeated, &def.shape, kind) {
                 let more = self.entries(inner, &frame.field(ty, def))?;
-                again.add(id, more);
+                repeated_maps.add(id, more);
                 continue;
             }
             self.value(kind, &def.shape, &frame.field(ty, def), slot)?;
         }
         self.depth -= 1;
         self.wanted = wanted;
-        again.settle(&mut node);
+        repeated_maps.settle(&mut node);
         canonical::settle_written(&mut node);
         Ok(node)
     }
@@ -263,7 +263,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         let mut first = true;
         while let Some(key) = self.src.next_key(first)? {
             first = false;
-            if self.strict && keys.again(&entries, &key) {
+            if self.strict && keys.is_repeat(&entries, &key) {
                 self.find(FindingKind::Duplicate, &key, frame);
             }
             entries.push((to_str(key), Value::Null));
@@ -281,9 +281,9 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
 /// Entries of map fields that occur several times in one struct. Each occurrence adds to the map; inserting its entries at once would move the others each
 /// time, so all are collected until the struct is complete.
 #[derive(Default)]
-struct MapsAgain(Vec<(FieldId, ThinVec<(Str, Value)>)>);
+struct RepeatedMaps(Vec<(FieldId, ThinVec<(Str, Value)>)>);
 
-impl MapsAgain {
+impl RepeatedMaps {
     fn add(&mut self, id: FieldId, entries: ThinVec<(Str, Value)>) {
         match self.0.iter_mut().find(|(known, _)| *known == id) {
             Some((_, all)) => all.extend(entries),
@@ -316,7 +316,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn again(&mut self, id: FieldId) -> bool {
+    fn is_repeat(&mut self, id: FieldId) -> bool {
         if id.0 < 64 {
             let bit = 1 << id.0;
             let again = self.low & bit != 0;
@@ -336,7 +336,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn again(&mut self, entries: &[(Str, Value)], key: &str) -> bool {
+    pub(crate) fn is_repeat(&mut self, entries: &[(Str, Value)], key: &str) -> bool {
         if self.unsorted.is_none() {
             match entries.last() {
                 Some((last, _)) if last.as_str() >= key => {

@@ -41,8 +41,8 @@ pub fn settle(node: &mut Struct) {
     fill_always(node);
 }
 
-/// Makes a struct canonical like [`settle`], but keeps an empty list or map that always appears as written: a client that writes `[]` comes to own the field, a client that omits the field
-/// does not. The stored form has `null` for both.
+/// Makes a struct canonical like [`settle`], but keeps an empty list or map that always appears as written: a client that writes `[]` comes to own the
+/// field, a client that omits the field does not. The stored form has `null` for both.
 pub fn settle_written(node: &mut Struct) {
     node.retain(|def, value| {
         zero_for_null(def, value);

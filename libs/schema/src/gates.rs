@@ -46,7 +46,7 @@ impl Stage {
 }
 
 /// The names that set all gates of a stage.
-const ALL: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
+const STAGE_GATES: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
 
 /// The feature gates of one server, each enabled or disabled.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,7 +118,7 @@ impl FromStr for FeatureGates {
     type Err = GateError;
 
     fn from_str(text: &str) -> Result<Self, GateError> {
-        let mut said: Vec<Option<bool>> = vec![None; GATES.len()];
+        let mut requested: Vec<Option<bool>> = vec![None; GATES.len()];
         for one in text.split(',').filter(|one| !one.is_empty()) {
             // Upstream's flag accepts a prefix that names the component; here `kube` is the only one.
             let (name, value) = one.split_once('=').map_or((one, None), |(name, value)| (name, Some(value.trim())));
@@ -130,24 +130,24 @@ impl FromStr for FeatureGates {
             if let Some(gate) = GATES.get(at).filter(|gate| gate.locked && gate.default != on) {
                 return Err(GateError::Locked(gate.name, gate.default));
             }
-            if let Some(slot) = said.get_mut(at) {
+            if let Some(slot) = requested.get_mut(at) {
                 *slot = Some(on);
             }
         }
-        let whole: Vec<(Stage, bool)> = ALL
+        let whole: Vec<(Stage, bool)> = STAGE_GATES
             .iter()
-            .filter_map(|(name, stage)| Some((*stage, said.get(position(name)?).copied().flatten()?)))
+            .filter_map(|(name, stage)| Some((*stage, requested.get(position(name)?).copied().flatten()?)))
             .collect();
-        let on = |(gate, said): (&Gate, &Option<bool>)| {
+        let on = |(gate, requested): (&Gate, &Option<bool>)| {
             let stage = || whole.iter().find(|(stage, _)| *stage == gate.stage && !is_whole(gate)).map(|(_, on)| *on);
-            said.or_else(stage).unwrap_or(gate.default)
+            requested.or_else(stage).unwrap_or(gate.default)
         };
-        Ok(Self { on: GATES.iter().zip(&said).map(on).collect() })
+        Ok(Self { on: GATES.iter().zip(&requested).map(on).collect() })
     }
 }
 
 fn is_whole(gate: &Gate) -> bool {
-    ALL.iter().any(|(name, _)| *name == gate.name)
+    STAGE_GATES.iter().any(|(name, _)| *name == gate.name)
 }
 
 /// Parses a boolean as Go's `strconv.ParseBool` does.

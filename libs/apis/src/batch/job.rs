@@ -241,7 +241,7 @@ pub fn warnings(node: &Struct, path: &Path<'_>, warnings: &mut Vec<String>) {
 }
 
 /// The immutable fields of a Job's spec.
-const FIXED: &[&str] =
+const IMMUTABLE_FIELDS: &[&str] =
     &["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"];
 
 /// Validates like upstream's `ValidateJobSpecUpdate`; the template of a CronJob may change freely.
@@ -250,7 +250,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     let (Some(new), Some(old)) = (new.get("spec"), old.get("spec")) else { return };
     let (Some(new), Some(old), path) = (new.as_struct(), old.as_struct(), path.child("spec")) else { return };
     let (now, before) = (JobSpec::new(new), JobSpec::new(old));
-    for field in FIXED {
+    for field in IMMUTABLE_FIELDS {
         immutable(new.get(field), old.get(field), &path.child(field), errors);
     }
     let at = path.child("completions");

@@ -16,7 +16,7 @@ use crate::rules::{non_negative, show};
 const COMPLETE: &str = "Complete";
 const FAILED: &str = "Failed";
 const FAILURE_TARGET: &str = "FailureTarget";
-const MET: &str = "SuccessCriteriaMet";
+const SUCCESS_CRITERIA_MET: &str = "SuccessCriteriaMet";
 
 /// The conditions of a status that the rules use.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,8 +29,13 @@ struct Conditions {
 
 impl Conditions {
     fn of(status: JobStatus<'_>) -> Self {
-        let stands = |kind| is(status, kind, "True");
-        Self { complete: stands(COMPLETE), failed: stands(FAILED), target: stands(FAILURE_TARGET), met: stands(MET) }
+        let is_true = |kind| is(status, kind, "True");
+        Self {
+            complete: is_true(COMPLETE),
+            failed: is_true(FAILED),
+            target: is_true(FAILURE_TARGET),
+            met: is_true(SUCCESS_CRITERIA_MET),
+        }
     }
 
     const fn finished(self) -> bool {

@@ -29,7 +29,7 @@ const RESOURCES: &[&str] = &[
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-const BYTES: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
+const BYTE_DIVISORS: &[&str] = &["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
 /// Validates like upstream's `ValidateEnv`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
@@ -151,9 +151,11 @@ pub(super) fn resource_ref(selector: ResourceFieldSelector<'_>, named: bool, pat
     }
     let (allowed, what) = match resource {
         "limits.cpu" | "requests.cpu" => (&["1m", "1"][..], "cpu resource"),
-        "limits.memory" | "requests.memory" => (BYTES, "memory resource"),
-        "limits.ephemeral-storage" | "requests.ephemeral-storage" => (BYTES, "local ephemeral storage resource"),
-        other if huge(other) => (BYTES, "hugepages resource"),
+        "limits.memory" | "requests.memory" => (BYTE_DIVISORS, "memory resource"),
+        "limits.ephemeral-storage" | "requests.ephemeral-storage" => {
+            (BYTE_DIVISORS, "local ephemeral storage resource")
+        }
+        other if huge(other) => (BYTE_DIVISORS, "hugepages resource"),
         _ => return,
     };
     if !allowed.contains(&divisor) {

@@ -20,12 +20,12 @@ const FORBIDDEN: &[&str] = &[
     "startupProbe",
     "lifecycle",
 ];
-/// The fields of [`FORBIDDEN`] that upstream refuses without validating their content.
+/// The fields of `FORBIDDEN` that upstream refuses without validating their content.
 const REFUSED_UNVALIDATED: &[&str] =
     &["livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "restartPolicyRules"];
-const ALONE: &str = "cannot be set for an Ephemeral Container";
+const REFUSED_TEXT: &str = "cannot be set for an Ephemeral Container";
 
-/// Returns the container without the fields in [`REFUSED_UNVALIDATED`]; `None` when the container has none of them.
+/// Returns the container without the fields in `REFUSED_UNVALIDATED`; `None` when the container has none of them.
 pub fn seen(node: &Struct) -> Option<Struct> {
     REFUSED_UNVALIDATED.iter().any(|field| set(node, field)).then(|| {
         let mut out = node.clone();
@@ -74,14 +74,14 @@ pub(super) fn in_spec(spec: PodSpec<'_>, known: &Known<'_>, path: &Path<'_>, err
             errors.push(FieldError::not_found(&at.child("targetContainerName"), target));
         }
         for field in FORBIDDEN.iter().filter(|field| set(node, field)) {
-            errors.push(FieldError::forbidden(&at.child(field), ALONE));
+            errors.push(FieldError::forbidden(&at.child(field), REFUSED_TEXT));
         }
         for (j, mount) in one.volume_mounts().iter().enumerate() {
             let mounts = at.child("volumeMounts");
             let at = mounts.index(j);
             for (field, sub_path) in [("subPath", mount.sub_path()), ("subPathExpr", mount.sub_path_expr())] {
                 if !sub_path.is_empty() {
-                    errors.push(FieldError::forbidden(&at.child(field), ALONE));
+                    errors.push(FieldError::forbidden(&at.child(field), REFUSED_TEXT));
                 }
             }
         }

@@ -72,7 +72,7 @@ fn item(limit: LimitRangeItem<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             } else {
                 super::resources::name(key, &at.key(key), errors);
             }
-            if !seen.again(key) {
+            if !seen.is_repeat(key) {
                 keys.push(key);
             }
         }

@@ -10,7 +10,7 @@ use super::claim::{access_modes, positive};
 use crate::rules::{one_of, optional_subdomain, required, show};
 
 /// The fields of the spec that are no volume source.
-const COMMON: &[&str] = &[
+const NON_SOURCE_FIELDS: &[&str] = &[
     "capacity",
     "accessModes",
     "claimRef",
@@ -116,8 +116,11 @@ fn capacity(spec: PersistentVolumeSpec<'_>, node: &Struct, path: &Path<'_>, erro
 
 /// Validates that there is exactly one volume source.
 fn source(spec: PersistentVolumeSpec<'_>, node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
-    let sources: Vec<&str> =
-        node.iter().filter(|(def, v)| !COMMON.contains(&def.name) && !v.is_null()).map(|(def, _)| def.name).collect();
+    let sources: Vec<&str> = node
+        .iter()
+        .filter(|(def, v)| !NON_SOURCE_FIELDS.contains(&def.name) && !v.is_null())
+        .map(|(def, _)| def.name)
+        .collect();
     // Upstream checks hostPath first.
     let first = if sources.contains(&"hostPath") { "hostPath" } else { sources.first().copied().unwrap_or("") };
     for extra in sources.iter().filter(|name| **name != first) {
@@ -141,7 +144,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     let (Some(new), Some(old), path) = (spec_of(new), spec_of(old), path.child("spec")) else { return };
     let source = |node: &Struct| -> Vec<(&str, Value)> {
         node.iter()
-            .filter(|(def, v)| !COMMON.contains(&def.name) && !v.is_null())
+            .filter(|(def, v)| !NON_SOURCE_FIELDS.contains(&def.name) && !v.is_null())
             .map(|(def, v)| (def.name, v.clone()))
             .collect()
     };

@@ -15,7 +15,7 @@ use oarlock_seeded_bug::seeded_bug;
 use crate::rules::{self, each, formats, qualified, subdomain};
 
 /// Upstream's own condition types, which need no validation.
-const SYSTEM: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
+const SYSTEM_CONDITIONS: [&str; 3] = ["PodScheduled", "Ready", "Initialized"];
 const NO_GENERATION: &str = "must be a non-negative integer";
 
 /// Validates an update of a pod's status. Both arguments are whole pods.
@@ -79,7 +79,7 @@ fn conditions(status: PodStatus<'_>, path: &Path<'_>, errors: &mut ErrorList) {
             let here = at.child("observedGeneration");
             errors.push(FieldError::invalid(&here, condition.observed_generation(), NO_GENERATION));
         }
-        if !SYSTEM.contains(&condition.type_()) {
+        if !SYSTEM_CONDITIONS.contains(&condition.type_()) {
             // Upstream's path has this spelling.
             qualified(condition.type_(), &at.child("Type"), errors);
         }

@@ -8,7 +8,7 @@ use oarlock_seeded_bug::seeded_bug;
 
 use crate::rules::{Seen, range};
 
-const FIXED: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+const IMMUTABLE_SPEC_TEXT: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
                      `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                      `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
@@ -74,7 +74,7 @@ pub fn validate_update(new: &Struct, old: &Struct, path: &Path<'_>, errors: &mut
     }
     let (Some(now), Some(before)) = (now.node(), before.node()) else { return };
     if now != before && masked(now, before, &at, errors) != masked(before, before, &at, &mut ErrorList::new()) {
-        errors.push(FieldError::forbidden(&at, FIXED));
+        errors.push(FieldError::forbidden(&at, IMMUTABLE_SPEC_TEXT));
     }
 }
 

@@ -143,7 +143,7 @@ fn container_warnings(container: Container<'_>, path: &Path<'_>, texts: &mut Vec
     let env: Vec<_> = container.env().iter().collect();
     let mut names = Seen::new();
     for (i, var) in env.iter().enumerate() {
-        let earlier = names.again(var.name());
+        let earlier = names.is_repeat(var.name());
         // A definition that refers to an earlier one is intentional.
         if earlier && !var.value().contains(&format!("$({})", var.name())) {
             let text =

@@ -19,7 +19,8 @@ const SCOPES: &[&str] = &[
     "VolumeAttributesClass",
 ];
 /// Resources that all pods use, by which scopes can select pods.
-const COMPUTE: &[&str] = &["pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+const POD_RESOURCES: &[&str] =
+    &["pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
 /// Validates like upstream's `ValidateResourceQuotaSpec`.
 pub fn validate(node: &Struct, path: &Path<'_>, errors: &mut ErrorList) {
@@ -74,7 +75,7 @@ fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         "BestEffort" => !standard || resource == "pods",
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
-            !standard || COMPUTE.contains(&resource)
+            !standard || POD_RESOURCES.contains(&resource)
         }
         "VolumeAttributesClass" => !standard || matches!(resource, "persistentvolumeclaims" | "requests.storage"),
         _ => true,

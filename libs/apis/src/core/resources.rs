@@ -32,9 +32,9 @@ fn rounded(text: &str) -> Option<Value> {
 }
 
 /// Resources without a domain that containers can request.
-const CONTAINER: &[&str] = &["cpu", "ephemeral-storage", "memory"];
+const CONTAINER_RESOURCES: &[&str] = &["cpu", "ephemeral-storage", "memory"];
 /// All resources without a domain: of containers, quotas, claims and limits.
-const STANDARD: &[&str] = &[
+const STANDARD_RESOURCES: &[&str] = &[
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -57,7 +57,7 @@ const STANDARD: &[&str] = &[
     "storage",
 ];
 /// Resources counted in whole numbers.
-const WHOLE: &[&str] = &[
+const WHOLE_NUMBER_RESOURCES: &[&str] = &[
     "pods",
     "resourcequotas",
     "services",
@@ -71,7 +71,7 @@ const WHOLE: &[&str] = &[
 
 /// Whether a resource without a domain can be counted by quotas: all but those of claims.
 pub fn counted(name: &str) -> bool {
-    name != "storage" && STANDARD.contains(&name)
+    name != "storage" && STANDARD_RESOURCES.contains(&name)
 }
 
 fn huge(name: &str) -> bool {
@@ -101,7 +101,7 @@ pub(crate) fn name(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool 
     qualified(name, path, errors);
     if errors.len() == before
         && !name.contains('/')
-        && !STANDARD.contains(&name)
+        && !STANDARD_RESOURCES.contains(&name)
         && !huge(name)
         && !name.starts_with("requests.hugepages-")
     {
@@ -113,7 +113,7 @@ pub(crate) fn name(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool 
 pub(crate) fn container_name(resource: &str, path: &Path<'_>, errors: &mut ErrorList) {
     name(resource, path, errors);
     if !resource.contains('/') {
-        if !CONTAINER.contains(&resource) && !huge(resource) {
+        if !CONTAINER_RESOURCES.contains(&resource) && !huge(resource) {
             errors.push(FieldError::invalid(path, resource, "must be a standard resource for containers"));
         }
     } else if !native(resource) && !extended(resource) {
@@ -130,7 +130,7 @@ fn pod_name(resource: &str, path: &Path<'_>, errors: &mut ErrorList) {
 /// Validates an amount of a resource (upstream `ValidateResourceQuantityValue`).
 pub(crate) fn amount(resource: &str, text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     quantity(text, path, errors);
-    let whole = WHOLE.contains(&resource) || extended(resource);
+    let whole = WHOLE_NUMBER_RESOURCES.contains(&resource) || extended(resource);
     if whole && Quantity::parse(text).is_ok_and(|q| q.milli_value() % 1000 != 0) {
         errors.push(FieldError::invalid(path, text, "must be an integer"));
     }

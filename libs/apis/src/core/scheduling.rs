@@ -185,7 +185,7 @@ pub(super) fn spread(spec: PodSpec<'_>, path: &Path<'_>, errors: &mut ErrorList)
     let key = |one: TopologySpreadConstraint<'_>| (one.topology_key().to_owned(), one.when_unsatisfiable().to_owned());
     // Upstream reports the earlier of two equal constraints.
     let mut seen = Seen::new();
-    let comes_again: Vec<bool> = all.iter().rev().map(|one| seen.again(key(one))).collect();
+    let comes_again: Vec<bool> = all.iter().rev().map(|one| seen.is_repeat(key(one))).collect();
     for ((i, constraint), again) in all.iter().enumerate().zip(comes_again.into_iter().rev()) {
         let at = path.index(i);
         one_spread(constraint, &at, errors);

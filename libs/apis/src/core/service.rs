@@ -192,7 +192,7 @@ fn addresses(spec: ServiceSpec<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     for (i, family) in spec.ip_families().iter().enumerate() {
         let here = path.child("ipFamilies");
         one_of(family, &["IPv4", "IPv6"], &here.index(i), errors);
-        if families.again(family) {
+        if families.is_repeat(family) {
             errors.push(FieldError::duplicate(&here.index(i), family));
         }
     }

@@ -35,7 +35,7 @@ impl<T: Ord> Seen<T> {
     }
 
     /// Records a value. Returns whether the value had occurred before.
-    pub(crate) fn again(&mut self, value: T) -> bool {
+    pub(crate) fn is_repeat(&mut self, value: T) -> bool {
         let again = self.contains(&value);
         self.push(value);
         again

@@ -11,7 +11,7 @@ use super::{Now, cells};
 
 const UNKNOWN: &str = "<unknown>";
 /// Go's text of an absent quantity.
-const NIL: &str = "<nil>";
+const NIL_QUANTITY: &str = "<nil>";
 
 pub(super) fn horizontal(obj: HorizontalPodAutoscaler<'_>, now: Now) -> Vec<Value> {
     let (meta, spec, status) = (obj.metadata(), obj.spec(), obj.status());
@@ -49,11 +49,11 @@ pub(super) fn horizontal_v1(obj: Old<'_>, now: Now) -> Vec<Value> {
 
 /// Returns the first two metrics and the number of further ones.
 fn targets(metrics: &[String]) -> String {
-    const SHOWN: usize = 2;
-    match metrics.len().checked_sub(SHOWN) {
+    const MAX_SHOWN: usize = 2;
+    match metrics.len().checked_sub(MAX_SHOWN) {
         None | Some(0) if metrics.is_empty() => NONE.to_owned(),
         None | Some(0) => metrics.join(", "),
-        Some(more) => format!("{} + {more} more...", metrics.get(..SHOWN).unwrap_or_default().join(", ")),
+        Some(more) => format!("{} + {more} more...", metrics.get(..MAX_SHOWN).unwrap_or_default().join(", ")),
     }
 }
 
@@ -69,7 +69,7 @@ fn metric(spec: MetricSpec<'_>, status: Option<MetricStatus<'_>>) -> String {
         }
         "Pods" => {
             let current = status.and_then(|s| s.pods()).map(|p| p.current());
-            let wanted = spec.pods().and_then(|p| p.target().average_value()).unwrap_or(NIL);
+            let wanted = spec.pods().and_then(|p| p.target().average_value()).unwrap_or(NIL_QUANTITY);
             format!("{}/{wanted}", average(current))
         }
         "Resource" => {
@@ -89,8 +89,8 @@ fn outside(target: Option<MetricTarget<'_>>, current: Option<MetricValueStatus<'
     match target.and_then(|t| t.average_value()) {
         Some(wanted) => format!("{}/{wanted} (avg)", current.and_then(|c| c.average_value()).unwrap_or(UNKNOWN)),
         None => {
-            let current = current.map_or(UNKNOWN, |c| c.value().unwrap_or(NIL));
-            format!("{current}/{}", target.and_then(|t| t.value()).unwrap_or(NIL))
+            let current = current.map_or(UNKNOWN, |c| c.value().unwrap_or(NIL_QUANTITY));
+            format!("{current}/{}", target.and_then(|t| t.value()).unwrap_or(NIL_QUANTITY))
         }
     }
 }
@@ -107,7 +107,7 @@ fn usage(name: &str, target: MetricTarget<'_>, current: Option<MetricValueStatus
 }
 
 fn average(current: Option<MetricValueStatus<'_>>) -> &str {
-    current.map_or(UNKNOWN, |c| c.average_value().unwrap_or(NIL))
+    current.map_or(UNKNOWN, |c| c.average_value().unwrap_or(NIL_QUANTITY))
 }
 
 fn percent(share: Option<i64>, absent: &str) -> String {

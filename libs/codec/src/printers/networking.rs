@@ -27,15 +27,15 @@ pub(super) fn ingress(obj: Ingress<'_>, now: Now) -> Cells {
 
 /// Returns the first three hosts. Every rule after them counts as one more, with a host or without.
 fn hosts(ingress: Ingress<'_>) -> String {
-    const SHOWN: usize = 3;
+    const MAX_SHOWN: usize = 3;
     let rules = ingress.spec().rules();
     let named = rules.iter().enumerate().filter(|(_, rule)| !rule.host().is_empty());
-    let shown: Vec<(usize, &str)> = named.map(|(i, rule)| (i, rule.host())).take(SHOWN).collect();
+    let shown: Vec<(usize, &str)> = named.map(|(i, rule)| (i, rule.host())).take(MAX_SHOWN).collect();
     let text = join(shown.iter().map(|(_, host)| *host), ",");
-    let full = shown.get(SHOWN - 1).is_some_and(|(last, _)| last + 1 < rules.len());
+    let full = shown.get(MAX_SHOWN - 1).is_some_and(|(last, _)| last + 1 < rules.len());
     match (text.is_empty(), full) {
         (true, _) => "*".to_owned(),
-        (false, true) => format!("{text} + {} more...", rules.len() - SHOWN),
+        (false, true) => format!("{text} + {} more...", rules.len() - MAX_SHOWN),
         (false, false) => text,
     }
 }

@@ -63,9 +63,9 @@ pub(super) fn selector_text(view: Option<SelectorView<'_>>) -> Option<String> {
 
 /// Returns the first three of some texts and the number of further ones (upstream `listWithMoreString`).
 pub(super) fn first_three(texts: &[String]) -> String {
-    const SHOWN: usize = 3;
-    let shown = texts.get(..SHOWN.min(texts.len())).unwrap_or_default().join(",");
-    match texts.len().checked_sub(SHOWN) {
+    const MAX_SHOWN: usize = 3;
+    let shown = texts.get(..MAX_SHOWN.min(texts.len())).unwrap_or_default().join(",");
+    match texts.len().checked_sub(MAX_SHOWN) {
         Some(more) if more > 0 => format!("{shown} + {more} more..."),
         _ if shown.is_empty() => UNSET.to_owned(),
         _ => shown,

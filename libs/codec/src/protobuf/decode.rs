@@ -55,16 +55,16 @@ pub(super) fn structure(bytes: &[u8], plan: &Message, node: Struct, depth: u32) 
 }
 
 /// A struct field that occurs repeatedly, with the messages of its further occurrences.
-type Again<'a> = (&'a Slot, TypeRef, Vec<&'a [u8]>);
+type RepeatedField<'a> = (&'a Slot, TypeRef, Vec<&'a [u8]>);
 
 /// Reads a message that comes in parts, on top of `node`. A field may occur any number of times. Completing the struct after each occurrence would cost the
 /// square of their number, so the parts are collected and read together.
 fn structure_of(parts: &[&[u8]], plan: &Message, mut node: Struct, depth: u32) -> Result<Struct, Bad> {
-    let mut again = Vec::new();
+    let mut repeated_fields = Vec::new();
     for part in parts {
-        fields(part, plan, &mut node, depth, &mut again)?;
+        fields(part, plan, &mut node, depth, &mut repeated_fields)?;
     }
-    for (slot, ty, parts) in again {
+    for (slot, ty, parts) in repeated_fields {
         let at = node.entry(slot.id, || Value::Null);
         let old = match std::mem::take(at) {
             Value::Struct(old) => old,
@@ -82,7 +82,7 @@ fn fields<'a>(
     plan: &'a Message,
     node: &mut Struct,
     depth: u32,
-    again: &mut Vec<Again<'a>>,
+    repeated_fields: &mut Vec<RepeatedField<'a>>,
 ) -> Result<(), Bad> {
     if depth > MAX_DEPTH {
         return Err(malformed("nested too deeply"));
@@ -92,13 +92,15 @@ fn fields<'a>(
         let (number, kind) = reader.tag()?;
         match plan.get(number) {
             None => reader.skip(number, kind)?,
-            Some(Target::Inline(inner)) => fields(reader.bytes(number, kind)?, inner, node, depth + 1, again)?,
+            Some(Target::Inline(inner)) => {
+                fields(reader.bytes(number, kind)?, inner, node, depth + 1, repeated_fields)?
+            }
             Some(Target::Field(slot)) => match &slot.def.shape {
                 Shape::Struct(ty) if node.field(slot.id).is_some_and(|old| old.as_struct().is_some()) => {
                     let part = reader.bytes(number, kind)?;
-                    match again.iter_mut().find(|(known, ..)| known.id == slot.id) {
+                    match repeated_fields.iter_mut().find(|(known, ..)| known.id == slot.id) {
                         Some((_, _, parts)) => parts.push(part),
-                        None => again.push((slot, ty, vec![part])),
+                        None => repeated_fields.push((slot, ty, vec![part])),
                     }
                 }
                 _ => store(&mut reader, kind, slot, node, depth)?,

@@ -52,7 +52,7 @@ impl<'de, S: Source<'de>> Walk<'_, S> {
         let mut first = true;
         while let Some(key) = self.src.next_key(first)? {
             first = false;
-            if self.strict && !raw && keys.again(&entries, &key) {
+            if self.strict && !raw && keys.is_repeat(&entries, &key) {
                 self.find(FindingKind::Duplicate, &key, frame);
             }
             let value = self.any(&frame.key(&key), raw)?;

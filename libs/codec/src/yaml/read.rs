@@ -225,7 +225,7 @@ impl Reader {
             Node::List(items) => items.push(value),
             Node::Map { entries, key, merged, keys } => match key.take() {
                 Some(Key::Name(name, quoted)) => {
-                    if self.strict && keys.again(entries, &name) {
+                    if self.strict && keys.is_repeat(entries, &name) {
                         let shown = if quoted { quote(&name) } else { name.to_string() };
                         // Writing to a String cannot fail.
                         let _ = write!(self.duplicate_keys, "\n  line {line}: key {shown} already set in map");

@@ -9,7 +9,7 @@ const WORDS: &str = "options head post put delete trace accept accept-charset ac
     last-modified location max-forwards pragma proxy-authenticate proxy-authorization range referer retry-after server te trailer \
     transfer-encoding upgrade user-agent vary via warning www-authenticate method get status";
 /// Further words; a list because the first contains a space.
-const MORE: [&str; 8] = ["200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin"];
+const MORE_WORDS: [&str; 8] = ["200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin"];
 /// The end of the dictionary, without lengths.
 const TAIL: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505\
     203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden404 Not Found\
@@ -21,7 +21,7 @@ const TAIL: &str = "100101201202205206300302303304305306307402405406407408409410
 /// The dictionary's bytes.
 pub(super) static DICTIONARY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut out = Vec::with_capacity(1423);
-    for word in WORDS.split(' ').chain(MORE) {
+    for word in WORDS.split(' ').chain(MORE_WORDS) {
         out.extend_from_slice(&u32::try_from(word.len()).unwrap_or(0).to_be_bytes());
         out.extend_from_slice(word.as_bytes());
     }
