@@ -155,11 +155,11 @@ enum Statuses<'a> {
 
 impl<'a> Statuses<'a> {
     /// The longest list that is searched linearly, which allocates nothing; the names of longer lists are hashed, so that a lookup stays constant.
-    const SEARCHED: usize = 16;
+    const MAX_SEARCHED: usize = 16;
 
     fn of(list: Option<List<'a, ContainerStatus<'a>>>) -> Self {
         match list {
-            Some(list) if list.len() > Self::SEARCHED => {
+            Some(list) if list.len() > Self::MAX_SEARCHED => {
                 Self::Many(list.iter().map(|status| (status.name(), status)).collect())
             }
             Some(list) => Self::Few(list),

@@ -8,7 +8,7 @@ use oarlock_seeded_bug::seeded_bug;
 pub enum Effect {
     /// New pods are not scheduled.
     NoSchedule,
-    /// New pods are scheduled only if no other node fits.
+    /// The node is less preferred for new pods.
     PreferNoSchedule,
     /// New pods are not scheduled, and running pods are evicted.
     NoExecute,
