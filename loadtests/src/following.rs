@@ -15,22 +15,22 @@ pub(crate) struct Following {
     path: String,
     revision: String,
     stream: Stream,
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     begun: Vec<u8>,
     cut: usize,
 }
 
 impl Following {
-    /// Opens it; without a revision it begins with what there is.
+    /// Opens a watch; without a revision the watch begins with the present objects.
     ///
     /// # Errors
-    /// When it is refused.
+    /// When the watch is refused.
     pub(crate) async fn open(mut connection: Connection, path: String, revision: String) -> anyhow::Result<Self> {
         let stream = connection.stream(&from(&path, &revision)).await?;
         Ok(Self { connection, path, revision, stream, begun: Vec::new(), cut: 0 })
     }
 
-    /// How often it had to be opened again.
+    /// How often the watch was reopened.
     pub(crate) fn cut(&self) -> usize {
         self.cut
     }
@@ -38,7 +38,7 @@ impl Following {
     /// The next lines, whole ones.
     ///
     /// # Errors
-    /// When it cannot be opened again.
+    /// When the watch cannot be reopened.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Bytes> {
         loop {
             if let Ok(Some(part)) = self.stream.next().await {

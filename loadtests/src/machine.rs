@@ -23,7 +23,7 @@ const RECORD: usize = 2048;
 /// What a report says of the machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// The commit measured; with a `+` when files differ from it.
+    /// The measured commit, with a `+` when files differ from it.
     pub(crate) commit: String,
     cores: usize,
     gib: u64,
@@ -56,7 +56,7 @@ pub(crate) fn changed() -> Vec<String> {
     status.lines().filter_map(|line| Some(line.trim_start().split_once(' ')?.1.trim().to_owned())).collect()
 }
 
-/// What git answers, without space around it; none when it fails.
+/// Git's output without surrounding space; none when git fails.
 pub(crate) fn git(words: &[&str]) -> Option<String> {
     let out = Command::new("git").args(words).output().ok().filter(|out| out.status.success())?;
     Some(String::from_utf8_lossy(&out.stdout).trim().to_owned())
@@ -72,7 +72,7 @@ impl fmt::Display for Machine {
 /// What else went on just before a leg.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Quiet {
-    /// Of all processors, in percent.
+    /// The busy share of all processors, in percent.
     pub(crate) busy: f64,
     /// Median of a write of 2 KiB and its sync, in milliseconds.
     pub(crate) sync_ms: f64,
@@ -104,7 +104,7 @@ impl Quiet {
     /// Looks until the machine is quiet.
     ///
     /// # Errors
-    /// When it stays busy.
+    /// When the machine stays busy.
     pub(crate) async fn wait() -> anyhow::Result<Self> {
         let mut quiet = Self::look().await?;
         for _ in 1..LOOKS {

@@ -28,7 +28,7 @@ const OPEN: usize = 500;
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 const RUN_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Who is killed, and what goes on meanwhile.
+/// The server that is killed, and the load.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
@@ -40,7 +40,7 @@ pub(crate) struct Spec {
     writes: u32,
     /// Each lists a few objects, again and again.
     readers: usize,
-    /// How long it goes on after the kill.
+    /// How long the load continues after the kill.
     seconds: u64,
 }
 
@@ -58,11 +58,11 @@ struct Seen {
     written: Mutex<Vec<Instant>>,
     calls: AtomicUsize,
     failed: AtomicUsize,
-    /// Of these, writes that may have been done.
+    /// Failed writes that may have been done.
     unknown: AtomicUsize,
     /// Watches that broke and went on.
     broken: AtomicUsize,
-    /// Watches whose history was gone, so that their clients had to list again.
+    /// Watches whose history was compacted, so that their clients had to list again.
     listed: AtomicUsize,
 }
 
@@ -132,7 +132,7 @@ fn map(maps: &'static Resource, name: &str) -> anyhow::Result<Obj> {
     Ok(oarlock_client::decode(maps.ty, text.as_bytes())?)
 }
 
-/// Creates an object every so often, however long others take: who waited for answers would stand still with them.
+/// Creates objects at a steady rate, however long others take. A loop that waited for each answer would stop with the server.
 async fn write(
     client: Client,
     maps: &'static Resource,
@@ -190,7 +190,7 @@ async fn look(client: Client, maps: &'static Resource, seen: &Seen, over: watch:
     Ok(())
 }
 
-/// Watches through breaks; when it was told something.
+/// Watches through breaks, and returns the times at which events arrived.
 async fn follow(
     client: Client,
     maps: &'static Resource,

@@ -94,7 +94,7 @@ pub(crate) async fn run(bench: &Bench, subject: Subject, spec: &Spec) -> anyhow:
     Ok(figures)
 }
 
-/// How long those took that nobody should hold up.
+/// The durations of probes and small requests.
 struct Measured {
     probes: Times,
     small: Times,
@@ -118,7 +118,7 @@ async fn measure(cluster: &Cluster, token: &str, samples: usize) -> anyhow::Resu
     Ok(measured)
 }
 
-/// Sends hostile requests one after the other until it is enough, and gives the codes of their answers.
+/// Sends hostile requests one after the other until it is stopped, and returns the codes of their answers.
 async fn attack(
     cluster: &Cluster,
     token: &str,
@@ -147,7 +147,7 @@ const MODEST_RULES: &str = r#"[{"apiGroups":[""],"resources":["configmaps"],"ver
 const REVIEW: &str = r#"{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"namespace":"default","resource":"pods","verb":"get"}}}"#;
 const DEPLOYMENT: &str = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"victim"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#;
 
-/// Makes an account with a Role, and gives a token of it.
+/// Creates an account with a Role, and returns a token of the account.
 async fn account(cluster: &Cluster, name: &str, rules: &str) -> anyhow::Result<String> {
     let mut admin = Connection::open(&cluster.kubeconfig, None).await?;
     let group = "rbac.authorization.k8s.io";
@@ -174,7 +174,7 @@ async fn account(cluster: &Cluster, name: &str, rules: &str) -> anyhow::Result<S
     answer.pointer("/status/token").and_then(|token| token.as_str()).map(str::to_owned).context("no token")
 }
 
-/// So many items, each made from its number, with commas between.
+/// The given number of items, each made from its index, separated by commas.
 fn many(count: usize, item: impl Fn(&mut String, usize)) -> String {
     let mut text = String::new();
     for i in 0..count {
@@ -191,7 +191,7 @@ fn wrote(result: std::fmt::Result) {
     result.unwrap_or_default();
 }
 
-/// The requests, each near the size limit but for the last one, whose product is large.
+/// The hostile requests. All are near the size limit, except the last, whose product is large.
 fn requests() -> Vec<Hostile> {
     let named = |out: &mut String, i: usize| wrote(write!(out, r#"{{"name":"p{i}","port":{}}}"#, i % 65_000 + 1));
     let managers = many(60_000, |out, i| wrote(write!(out, r#"{{"manager":"{i}","operation":"Update"}}"#)));

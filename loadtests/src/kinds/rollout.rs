@@ -61,7 +61,7 @@ async fn measure(cluster: &Cluster, connection: &mut Connection, spec: &Spec) ->
     Ok((begun.elapsed(), cluster.usage()?.micros_each(before, spec.replicas)))
 }
 
-/// Reads a path until it is as it should be; who calls has the patience.
+/// Reads a path until a condition holds. The caller bounds the time.
 async fn until(
     connection: &mut Connection,
     path: &str,

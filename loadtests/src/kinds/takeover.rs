@@ -28,12 +28,12 @@ const NAMESPACE: &str = "default";
 const CHANGE_INTERVAL: Duration = Duration::from_millis(250);
 /// What a pod with a node has reached.
 const BOUND: i64 = 1;
-/// With room for all pods.
+/// The number of nodes, with room for all pods.
 const NODES: usize = 100;
 /// The limit until a change of a key is handled; upstream's Leases take 15 s.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who is lost, how, and how often.
+/// The process that is lost, the way, and the number of losses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Spec {
@@ -72,16 +72,16 @@ impl Loss {
     }
 }
 
-/// How far each object's controllers or scheduler are, as a watch tells: the generation that was observed, or whether a pod has its node.
+/// The progress of each object, from a watch: the observed generation, or whether a pod has its node.
 type Done = watch::Sender<BTreeMap<String, i64>>;
 
-/// Gives the role something to do for a key, and waits until it is done.
+/// Changes a key's object, and waits until the role has handled the change.
 struct Work {
     client: Client,
     role: Role,
     done: Done,
     number: AtomicUsize,
-    /// Who looks for a node for a pod depends on its name.
+    /// The shard of a pod depends on the pod's name.
     shards: Scope,
 }
 

@@ -19,7 +19,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PADDING: usize = 1000;
 /// Every so manieth watcher also reads when its events were written.
 const SAMPLE: usize = 20;
-/// The key under which an object says when it was written, in nanoseconds since the first write.
+/// The key under which an object holds the time of its write, in nanoseconds since the first write.
 const MARK: &[u8] = br#""written":""#;
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -93,7 +93,7 @@ async fn write(cluster: &Cluster, spec: &Spec, epoch: std::time::Instant) -> any
     futures::future::try_join_all(work).await.map(drop)
 }
 
-/// Reads a watch until it has brought so many events.
+/// Reads a watch until it has delivered the given number of events.
 async fn read(
     mut watch: Following,
     events: usize,

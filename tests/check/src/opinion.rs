@@ -11,7 +11,7 @@ use crate::writes::Written;
 /// Configurations per key.
 const BUDGET: usize = 200_000;
 
-/// Asks for a second opinion on each key to which nobody else wrote.
+/// Checks each key that only the recorded clients wrote with the general checker.
 pub(crate) fn check(history: &History, log: &Log<'_>, written: &Written, report: &mut Report) {
     let mut keys: BTreeMap<&str, Vec<(Timed<Seen>, Place)>> = BTreeMap::new();
     let own = |key: &str| history.truth.own.iter().any(|prefix| key.starts_with(prefix.as_str()));

@@ -17,10 +17,10 @@ struct Known {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
-    /// At the same time as another's end: they overlap.
+    /// At the same time as another call's end: the calls overlap.
     Begin(usize),
     End(usize),
-    /// A watch told of a revision.
+    /// A watch delivered a revision.
     Told(u64, Place),
 }
 

@@ -61,7 +61,7 @@ pub enum Finding {
     Endpoints,
 }
 
-/// Something that is not as it should be.
+/// A violation of C1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wrong {
     /// In which way.

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 /// How long an answer may take as a whole; watches end by their own `timeoutSeconds`.
 const BUDGET: Duration = Duration::from_secs(120);
 
-/// One connection to one server, made anew when it was closed.
+/// One connection to one server, reopened when it was closed.
 pub struct Connection {
     authority: String,
     tls: TlsConnector,

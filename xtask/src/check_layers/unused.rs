@@ -31,7 +31,7 @@ struct Crate {
 /// A dependency.
 struct Need {
     package: String,
-    /// What sources call it.
+    /// The dependency's name in sources.
     word: String,
 }
 

@@ -12,7 +12,7 @@ use super::wait;
 use crate::tool::output;
 
 const MOUNTED: &str = "/sys/fs/cgroup";
-/// The hierarchy that tells which processes belong to a run.
+/// The hierarchy that shows which processes belong to a run.
 const RECORD: &str = "pids";
 /// Below the run's: those that are no container's.
 const DAEMONS: &str = "daemons";
@@ -81,7 +81,7 @@ pub(crate) fn kill(place: &Place) -> anyhow::Result<()> {
     })
 }
 
-/// The processes of a cgroup and of those below it; of none that is not there.
+/// The processes of a cgroup and of those below it; none if the cgroup does not exist.
 fn collect(folder: &Path, processes: &mut Vec<String>) {
     let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     processes.extend(text.lines().map(str::to_owned));

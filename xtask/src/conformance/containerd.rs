@@ -12,7 +12,7 @@ use super::programs::Programs;
 use super::{images, wait};
 use crate::tool::{capture, output};
 
-/// How long it may take until it answers.
+/// The limit until containerd answers.
 const CONTAINERD_READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The socket of the containerd in a node's folder.

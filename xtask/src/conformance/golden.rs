@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::outcome::{Outcome, State};
 use crate::tool::{root, say};
 
-/// One name a line, sorted. It only grows.
+/// The golden list: one name a line, sorted. The list only grows.
 pub(crate) const PASSING: &str = "tests/conformance/passing.txt";
-/// Why specs fail.
+/// The known reasons of failures.
 pub(crate) const KNOWN: &str = "tests/conformance/known.toml";
 
 /// Both lists.
@@ -88,7 +88,7 @@ pub(crate) struct Verdict {
     missing: Vec<String>,
     /// Passed, and not on the list yet.
     new: Vec<String>,
-    /// Passed, though a reason is known why they would not.
+    /// The spec passed, though `known.toml` gives a reason for a failure.
     stale: Vec<String>,
 }
 

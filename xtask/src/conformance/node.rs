@@ -20,7 +20,7 @@ use crate::tool::{capture, output, say};
 const NODES_READY_TIMEOUT: Duration = Duration::from_secs(180);
 /// Files that a kubelet and its like may have open: machines of containers may raise no limit.
 const OPEN_FILES: u32 = 20_000;
-/// Kernel settings that upstream's kubelet insists on. It is shown them, and the machine keeps its own.
+/// Kernel settings that upstream's kubelet insists on. The kubelet sees these values, and the machine keeps its own.
 const SETTINGS: [(&str, &str); 3] = [
     ("/proc/sys/vm/overcommit_memory", "1"),
     ("/proc/sys/kernel/panic", "10"),

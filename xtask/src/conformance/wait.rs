@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use crate::tool::now;
 
-/// Between two looks.
+/// The time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Looks until something is so. `look` says why it is not.

@@ -13,7 +13,7 @@ use crate::tool::{output, root, say};
 
 /// The list.
 const LIST: &str = "tests/flaky.toml";
-/// So many runs in a row must pass.
+/// The number of reruns in a row that must pass.
 const RERUNS: usize = 2;
 /// When so many tests were red again, the others are not run again: something is broken.
 const ENOUGH: usize = 3;

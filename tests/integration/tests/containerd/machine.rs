@@ -1,5 +1,5 @@
-//! A containerd of the test's own: its own root, state and socket, and a network namespace that stands for a machine. Ended with
-//! everything in it, by what it started and nothing else.
+//! A containerd of the test's own: its own root, state and socket, and a network namespace that stands for a machine. The end of a test removes
+//! everything that the containerd started, and nothing else.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! The way from a process to the API server: every message takes its time, and a process that is dead hears nothing more. What it has sent
-//! arrives all the same.
+//! The connection of a scheduler process to the API server: every message takes time. A dead process receives nothing more, but its sent messages
+//! arrive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
