@@ -38,7 +38,7 @@ enum Held {
 struct Units {
     mine: Arc<BTreeMap<Unit, Revision>>,
     /// The units that any process holds, as far as this process knows.
-    anybodys: Arc<BTreeMap<Unit, Revision>>,
+    held_by_any: Arc<BTreeMap<Unit, Revision>>,
 }
 
 impl Default for Held {
@@ -105,7 +105,7 @@ impl Placement {
     pub fn epoch(&self, unit: &Unit) -> Option<Revision> {
         self.shared.as_ref()?.held.with(|held| match held {
             Held::Everything => None,
-            Held::Units(units) => units.anybodys.get(unit).copied(),
+            Held::Units(units) => units.held_by_any.get(unit).copied(),
         })
     }
 
@@ -174,9 +174,9 @@ impl Holder {
         self.set_among(units.clone(), units);
     }
 
-    /// As [`Holder::set`]; `anybodys` are the units that any process holds, each with its epoch.
-    pub fn set_among(&self, mine: BTreeMap<Unit, Revision>, anybodys: BTreeMap<Unit, Revision>) {
-        self.replace(Held::Units(Units { mine: Arc::new(mine), anybodys: Arc::new(anybodys) }));
+    /// As [`Holder::set`]; `held_by_any` are the units that any process holds, each with its epoch.
+    pub fn set_among(&self, mine: BTreeMap<Unit, Revision>, held_by_any: BTreeMap<Unit, Revision>) {
+        self.replace(Held::Units(Units { mine: Arc::new(mine), held_by_any: Arc::new(held_by_any) }));
     }
 
     /// Sets every unit as held, because the server has no Assignments and so cannot assign units.

@@ -2,7 +2,7 @@
 //!
 //! A silent member loses units long before its Lease expires, so false suspicion must be rare. A process that does not receive its own heartbeats
 //! suspects no member: after a pause of the process, or a lost connection, it must first receive a heartbeat of its own, and then every member's time
-//! starts again. A member that is expected, because its Lease has the bus label, but was never heard over this connection gets more time: it may be
+//! starts again. A member gets more time if its Lease has the bus label but no heartbeat was received over this connection yet: the member may be
 //! reconnecting. A member whose Lease lacks the label is judged by its Lease alone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,14 +17,14 @@ use oarlock_seeded_bug::seeded_bug;
 const ASK_AFTER: Duration = Duration::from_millis(350);
 /// The time without a heartbeat, four periods, after which a member counts as silent even if its connection exists: it is paused or partitioned.
 const SILENT_AFTER: Duration = Duration::from_millis(1000);
-/// The extra time of a member that was never heard over this connection: a member without a connection tries to reconnect at least every two seconds.
+/// The extra time of a member without any heartbeat over this connection: a member that lost its connection tries to reconnect at least every two seconds.
 const RECONNECT_TIME: Duration = Duration::from_millis(2000);
 
 /// The heartbeats that this process has received over the present connection.
 #[derive(Debug)]
 pub(crate) struct Hearing {
     me: Str,
-    /// When this process last heard itself over the present connection.
+    /// When this process last received its own heartbeat over the present connection.
     own: Option<Instant>,
     others: BTreeMap<Str, Other>,
 }
@@ -36,7 +36,7 @@ struct Other {
     /// The time of the last heartbeat, or the time from which silence is counted.
     last: Instant,
     asked: bool,
-    /// Whether the bus has answered that nobody with the member's name is connected.
+    /// Whether the bus has answered that no process with the member's name is connected.
     absent: bool,
 }
 
@@ -85,9 +85,9 @@ impl Hearing {
         .collect()
     }
 
-    /// Records the bus's answer that nobody with the member's name is connected.
+    /// Records the bus's answer that no process with the member's name is connected.
     pub(crate) fn absent(&mut self, member: &Str, now: Instant) {
-        // A member that was heard since the question is present.
+        // A member whose heartbeat has arrived since the question is present.
         if let Some(other) = self.others.get_mut(member).filter(|other| now - other.last >= ASK_AFTER) {
             other.absent = true;
         }
@@ -173,7 +173,7 @@ mod tests {
             assert!(hearing.late(clock::now()).is_empty());
             hearing.absent(&"b".into(), clock::now());
             assert!(hearing.silent(clock::now()).contains("b"));
-            // A late answer is ignored when the member has been heard since.
+            // A late answer is ignored when a heartbeat of the member has arrived since.
             hearing.beat("b", clock::now());
             hearing.absent(&"b".into(), clock::now());
             assert!(hearing.silent(clock::now()).is_empty());

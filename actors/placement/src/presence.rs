@@ -49,12 +49,12 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
     let mut hints = bus.listen(&Pattern::presence_of(role), MAX_WAITING_HEARTBEATS).await?;
     let mut hearing = Hearing::new(crew.me.clone());
     let mut asked = FuturesUnordered::new();
-    let (mut state, mut in_company) = (bus.state(), false);
+    let (mut state, mut hears_others) = (bus.state(), false);
     loop {
         ctx.heartbeat();
         let now = clock::now();
         asked.extend(hearing.late(now).into_iter().map(|member| ask(&bus, member)));
-        tell(&crew, &hearing, &mut in_company);
+        report_silent(&crew, &hearing, &mut hears_others);
         let wake = hearing.next(now).unwrap_or_else(clock::never);
         let turn = async {
             tokio::select! {
@@ -97,7 +97,7 @@ enum Turn {
     Time,
 }
 
-/// Asks a member whether it is present; returns its name if the bus knows nobody with the name.
+/// Asks a member whether it is present; returns the member's name if the bus knows no process with the name.
 fn ask(bus: &Bus, member: Str) -> impl Future<Output = Option<Str>> + use<> {
     let bus = bus.clone();
     async move {
@@ -108,12 +108,12 @@ fn ask(bus: &Bus, member: Str) -> impl Future<Output = Option<Str>> + use<> {
 }
 
 /// Reports the silent members to the coordinator, and logs changes.
-fn tell(crew: &Crew, hearing: &Hearing, in_company: &mut bool) {
+fn report_silent(crew: &Crew, hearing: &Hearing, hears_others: &mut bool) {
     let now = clock::now();
     let others = hearing.others(now);
-    if (others > 0) != *in_company {
-        *in_company = !*in_company;
-        tracing::info!(role = crew.role, others, "{}", if *in_company { "hears the others" } else { "hears nobody" });
+    if (others > 0) != *hears_others {
+        *hears_others = !*hears_others;
+        tracing::info!(role = crew.role, others, "{}", if *hears_others { "hears the others" } else { "hears nobody" });
     }
     let silent = hearing.silent(now);
     crew.silent.modify(|known| {

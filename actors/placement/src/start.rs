@@ -202,17 +202,17 @@ async fn follow(ctx: LoopCtx, crew: Arc<Crew>, holder: Holder) -> Result<(), Fai
     }
     loop {
         let of_role = |name: &str| crew.units.iter().find(|unit| unit.as_str() == name).cloned();
-        let (mut held, mut anybodys) = (BTreeMap::new(), BTreeMap::new());
+        let (mut held, mut held_by_any) = (BTreeMap::new(), BTreeMap::new());
         for assignment in assignments.list() {
             let Some(unit) = of_role(assignment.meta.name()) else { continue };
             if assignment.value.holder == crew.me {
                 held.insert(unit.clone(), assignment.meta.revision);
             }
-            anybodys.insert(unit, assignment.meta.revision);
+            held_by_any.insert(unit, assignment.meta.revision);
         }
         ctx.publish(&held.iter().map(|(unit, epoch)| (unit.as_str(), epoch.get())).collect::<BTreeMap<_, _>>());
         metrics::held(crew.role, &crew.units, &held);
-        holder.set_among(held, anybodys);
+        holder.set_among(held, held_by_any);
         match ctx.or_stop(changes.next()).await {
             None => return Ok(()),
             Some(Notice::Resync | Notice::Changes(_)) => {}

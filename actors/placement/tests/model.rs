@@ -36,7 +36,7 @@ const ALL: Rules = Rules { fence: Fence::Committed, catch_up: true, compare_move
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Process {
     /// The Assignment in the process's cache: holder and epoch.
-    told: (u8, u8),
+    assignment: (u8, u8),
     /// The number of children in the process's other cache, and that cache's revision.
     seen: (u8, u8),
     /// The epoch under which the process works for the unit.
@@ -70,7 +70,7 @@ struct State {
 
 impl State {
     fn first() -> Self {
-        let told = Process { told: (0, 1), ..Process::default() };
+        let assignment = Process { assignment: (0, 1), ..Process::default() };
         Self {
             revision: 1,
             unit: (0, 1),
@@ -78,7 +78,7 @@ impl State {
             moves: 0,
             served: 1,
             restarted: false,
-            processes: [told; PROCESSES],
+            processes: [assignment; PROCESSES],
             orders: [None; COORDINATORS],
         }
     }
@@ -129,16 +129,16 @@ impl State {
     }
 
     fn of_process(&self, p: usize, rules: Rules, step: &mut Take<'_>) {
-        let Process { told, seen, active, sent, own } = self.processes[p];
+        let Process { assignment, seen, active, sent, own } = self.processes[p];
         step(p, "the process hears of the Assignment", &|s| {
-            s.processes[p].told = s.unit;
+            s.processes[p].assignment = s.unit;
             if s.processes[p].active != Some(s.unit.1) || s.unit.0 != p as u8 {
                 s.processes[p].active = None;
             }
         });
         step(p, "the process's cache is told everything", &|s| s.processes[p].seen = (s.children, s.revision));
-        if active.is_none() && told.0 == p as u8 && (!rules.catch_up || seen.1 >= told.1) {
-            step(p, "the process takes up the unit", &|s| s.processes[p].active = Some(told.1));
+        if active.is_none() && assignment.0 == p as u8 && (!rules.catch_up || seen.1 >= assignment.1) {
+            step(p, "the process takes up the unit", &|s| s.processes[p].active = Some(assignment.1));
         }
         if let Some(epoch) = active
             && sent.is_none()
@@ -170,7 +170,7 @@ impl State {
         if sent.is_none() && !self.restarted {
             let anew = |s: &mut Self| {
                 s.restarted = true;
-                s.processes[p] = Process { told: (u8::MAX, 0), ..Process::default() };
+                s.processes[p] = Process { assignment: (u8::MAX, 0), ..Process::default() };
             };
             step(p, "the process starts anew", &anew);
         }

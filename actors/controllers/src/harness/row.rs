@@ -27,7 +27,7 @@ pub struct Row {
     pub spread: Spread,
     /// The reason for the distribution.
     pub why: &'static str,
-    /// Whether `*` of `--controllers` stands for the controller too; one that is off by default runs only when it is named.
+    /// Whether `*` in `--controllers` includes the controller; a controller that is off by default runs only if `--controllers` names it.
     pub on_by_default: bool,
     /// Feature gate without which the controller does not run.
     pub gate: Option<&'static str>,

@@ -192,7 +192,7 @@ impl Jobs {
         }
         let finished = open.close(snapshot, &released, now);
         if open.status != entered && self.report(job, written, &open.status).await?.is_some() && finished {
-            self.tell(job, &open);
+            self.send_events(job, &open);
         }
         failure.map_or(Ok(finished), Err)
     }
@@ -219,7 +219,7 @@ impl Jobs {
     }
 
     /// Sends the Events about a Job's end, suspension or resumption.
-    fn tell(&self, job: &Item<Job>, open: &Open<'_>) {
+    fn send_events(&self, job: &Item<Job>, open: &Open<'_>) {
         let (recorder, about) = (&self.env.recorder, write::about(self.job, &job.meta));
         let Some(verdict) = &open.verdict else { return };
         if !verdict.success {

@@ -60,14 +60,14 @@ fn number(pod: &mut Obj, job: &str, index: i64) {
     pod.set_at(&["spec", "hostname"], format!("{job}-{index}"));
     for list in ["initContainers", "containers"] {
         let Some(containers) = pod.at(&["spec", list]) else { continue };
-        let told: Vec<Value> = containers.items().iter().map(tell).collect();
-        if !told.is_empty() {
-            pod.set_at(&["spec", list], Value::from_iter(told));
+        let changed: Vec<Value> = containers.items().iter().map(with_index_variable).collect();
+        if !changed.is_empty() {
+            pod.set_at(&["spec", list], Value::from_iter(changed));
         }
     }
 }
 
-fn tell(container: &Value) -> Value {
+fn with_index_variable(container: &Value) -> Value {
     let mut container = container.clone();
     let Some(node) = container.as_struct_mut() else { return container };
     let known = core_v1::Container::new(node).env().iter().any(|variable| variable.name() == INDEX_VARIABLE);
@@ -127,8 +127,8 @@ mod tests {
         assert_eq!((&meta["labels"][INDEX], &meta["labels"]["a"]), (&json!("7"), &json!("b")));
         assert_eq!(meta["annotations"], json!({INDEX: "7", FAILURES: "2", IGNORED: "1"}));
         let path = format!("metadata.labels['{INDEX}']");
-        let told = json!([{"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}]);
-        assert_eq!((&pod["spec"]["initContainers"][0]["env"], &pod["spec"]["containers"][0]["env"]), (&told, &told));
+        let changed = json!([{"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}]);
+        assert_eq!((&pod["spec"]["initContainers"][0]["env"], &pod["spec"]["containers"][0]["env"]), (&changed, &changed));
         assert_eq!(pod["spec"]["containers"][1]["env"][0]["value"], "mine", "who says so itself is left alone");
     }
 
