@@ -67,6 +67,7 @@ pub struct Cache<T> {
     relay: Relay<T>,
 }
 
+/// The locked content of a cache: the objects, their indexes, and the subscribers to changes.
 struct State<T> {
     items: BTreeMap<Key, Arc<Item<T>>>,
     indexes: Vec<Table<T>>,

@@ -63,17 +63,20 @@ impl<T> std::fmt::Debug for Changes<T> {
     }
 }
 
+/// The cache's side of a subscription: holds the pending changes until the subscriber takes them.
 pub(crate) struct Subscriber<T> {
     capacity: usize,
     pending: Mutex<Pending<T>>,
     ready: Notify,
 }
 
+/// The changes that a subscriber has not taken yet; empty while `resync` is set.
 struct Pending<T> {
     resync: bool,
     changes: IndexMap<Key, States<T>>,
 }
 
+/// The first and the last state of an object in the pending changes.
 struct States<T> {
     old: Option<Arc<Item<T>>>,
     new: Option<Arc<Item<T>>>,

@@ -174,6 +174,7 @@ impl Recorder {
     }
 }
 
+/// The actor of a recorder, which writes Events one at a time.
 struct Writer;
 
 struct State {

@@ -37,11 +37,13 @@ pub struct OwnWrites {
     pending: Mutex<HashMap<Key, Vec<Pending>>>,
 }
 
+/// A write that its cache may not show yet.
 struct Pending {
     cache: Arc<dyn Fresh>,
     what: What,
 }
 
+/// The condition under which a cache shows a write: a revision is reached, or an incarnation is absent.
 enum What {
     Wrote(Revision),
     Deleted(Key, Uid),

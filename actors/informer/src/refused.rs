@@ -44,6 +44,7 @@ pub fn refusals_seen(client: &Client, part: &'static str) -> Client {
 /// The target of a write: resource, subresource, namespace and name (for a new object without a name its `generateName`).
 type Written = (String, &'static str, Str, Str);
 
+/// The transport that counts and logs refused writes; `logged` holds the logged targets as a set and in order of age.
 struct Watched {
     inner: Arc<dyn Transport>,
     part: &'static str,

@@ -87,6 +87,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>) -> Result<(), Failure> {
 /// The holder of each unit, with the epoch of the Assignment.
 type Holders = BTreeMap<String, (Str, Revision)>;
 
+/// The state of one member's coordinator actor, whether or not the member is the coordinator now.
 struct Coordinator {
     crew: Arc<Crew>,
     leases: Arc<Cache<LeaseView>>,

@@ -29,6 +29,7 @@ pub(crate) struct Hearing {
     others: BTreeMap<Str, Other>,
 }
 
+/// The heartbeats of another member.
 #[derive(Clone, Copy, Debug)]
 struct Other {
     /// Whether a heartbeat was received over the present connection.

@@ -89,6 +89,7 @@ pub(crate) async fn run(ctx: LoopCtx, crew: Arc<Crew>, bus: Bus) -> Result<(), F
     }
 }
 
+/// The next event of the presence loop.
 enum Turn {
     Link(oarlock_bus::State),
     Heard(Heard),

@@ -26,6 +26,7 @@ pub(super) trait Source: Send + Sync + 'static {
 
 pub(super) type Map<T> = dyn Fn(&Change<T>, &mut dyn FnMut(Key)) + Send + Sync;
 
+/// A cache with the mapping of its changes to keys; without a mapping the cache is only read.
 pub(super) struct Watched<T> {
     pub(super) cache: Arc<Cache<T>>,
     pub(super) map: Option<Box<Map<T>>>,

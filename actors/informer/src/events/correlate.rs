@@ -74,6 +74,7 @@ impl Group {
 /// The identity of an Event: the group, and the message unless messages are combined.
 type Identity = (Group, String);
 
+/// Decides about records, with bounded memories of rates, similar messages and written Events.
 #[derive(Default)]
 pub(super) struct Correlator {
     buckets: Memory<ObjectRef, Bucket>,
@@ -81,11 +82,13 @@ pub(super) struct Correlator {
     written: Memory<Identity, (String, u32)>,
 }
 
+/// The token bucket that limits the records about one object.
 struct Bucket {
     tokens: u32,
     since: Instant,
 }
 
+/// The different messages of one group of records, and the time of the last one.
 struct Similar {
     messages: BTreeSet<String>,
     last: Instant,

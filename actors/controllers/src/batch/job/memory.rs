@@ -19,6 +19,7 @@ pub(super) struct Memory {
     of: Mutex<BTreeMap<Key, Known>>,
 }
 
+/// The memory of one Job.
 #[derive(Debug, Default)]
 struct Known {
     /// The pods without finalizers, each with the revision of the removal; `None` if the pod is deleted.
