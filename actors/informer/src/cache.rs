@@ -56,7 +56,7 @@ pub struct Lagging {
 
 /// An in-memory copy of the objects of one resource (or of a [`crate::Selection`] of them), reduced to projections and kept current by a reflector.
 ///
-/// Reads return at once and may be stale; each method says what staleness means for its caller.
+/// Reads never wait for the apiserver and may be stale; each method says what staleness means for its caller.
 pub struct Cache<T> {
     state: RwLock<State<T>>,
     /// The projection to use in place of `T::project`.

@@ -128,7 +128,10 @@ mod tests {
         assert_eq!(meta["annotations"], json!({INDEX: "7", FAILURES: "2", IGNORED: "1"}));
         let path = format!("metadata.labels['{INDEX}']");
         let changed = json!([{"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}]);
-        assert_eq!((&pod["spec"]["initContainers"][0]["env"], &pod["spec"]["containers"][0]["env"]), (&changed, &changed));
+        assert_eq!(
+            (&pod["spec"]["initContainers"][0]["env"], &pod["spec"]["containers"][0]["env"]),
+            (&changed, &changed)
+        );
         assert_eq!(pod["spec"]["containers"][1]["env"][0]["value"], "mine", "who says so itself is left alone");
     }
 
